@@ -1,0 +1,128 @@
+"""Reading jobs: one by its id, many by what they have in common."""
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from headgate.api.errors import ErrorBody, Refusal, absent
+from headgate.api.operations import Answer, operation
+from headgate.api.query import parse_integer
+from headgate.api.query_language import search
+from headgate.api.requests import ApiRequest
+from headgate.api.responses import json_response
+from headgate.api.wire import U32, narrower
+from headgate.model.errors import InvalidRequest
+from headgate.model.job import Job, JobFilter, JobPage
+
+MAX_PAGE: Final = 200
+
+NO_SUCH_JOB: Final = Answer(
+    404,
+    "No job has this id.",
+    ErrorBody,
+    examples={"no such job": ErrorBody(error="no such job")},
+)
+
+_ROW_ID: Final = 2**63 - 1
+
+_Tags = Annotated[str | None, Meta(description="Tags between commas; empty ones do not count.")]
+
+
+class ListJobs(msgspec.Struct, kw_only=True, frozen=True):
+    """What to list. Every condition must hold; an absent parameter is no condition."""
+
+    q: Annotated[
+        str | None,
+        Meta(
+            description="Terms between white space, all of which must hold. `field:value` is exact,"
+            " with the fields id, queue, state, kind, partition, rate_class, fingerprint, priority,"
+            " tag (all of them) and tag_any (one of them); a term without a colon is the beginning"
+            " of a kind. Wins over the other parameters.",
+            examples=["queue:mail state:archived tag:billing"],
+        ),
+    ] = None
+    queue: Annotated[str | None, Meta(description="The queue, exactly.")] = None
+    state: Annotated[
+        str | None, Meta(description="The state; an unknown one matches nothing.")
+    ] = None
+    kind: Annotated[str | None, Meta(description="The kind, exactly.")] = None
+    partition_key: Annotated[str | None, Meta(description="The partition, exactly.")] = None
+    cursor: Annotated[
+        str | None,
+        Meta(description="`next_cursor` of the page before."),
+        narrower(pattern=r"^[+-]?[0-9]{1,18}$"),
+    ] = None
+    tags_all: _Tags = None
+    tags_any: _Tags = None
+    limit: Annotated[
+        U32, Meta(description=f"Jobs on a page: 1 to {MAX_PAGE}, what lies outside is bounded.")
+    ] = 50
+
+
+class ReadJob(msgspec.Struct, kw_only=True, frozen=True):
+    include_payload: Annotated[
+        bool, Meta(description="Answer with `payload` and `metadata` too.")
+    ] = False
+
+
+@operation(
+    "GET",
+    "/jobs",
+    Answer(200, "A page of jobs, newest first, and where the next one begins.", JobPage),
+)
+async def list_jobs(request: ApiRequest, query: ListJobs) -> Response:
+    """List jobs.
+
+    Newest first. A page may be short, even empty, with `next_cursor` set: the search has come this
+    far, continue. `next_cursor` null means that there is no more. Payloads are never listed.
+    """
+    conditions = JobFilter(
+        queue=query.queue,
+        state=query.state,
+        kind=query.kind,
+        partition_key=query.partition_key,
+        tags_all=_split(query.tags_all),
+        tags_any=_split(query.tags_any),
+    )
+    if query.q is not None:
+        conditions = search(query.q, conditions)
+    cursor = None if query.cursor is None else parse_integer(query.cursor, -_ROW_ID - 1, _ROW_ID)
+    if query.cursor is not None and cursor is None:
+        raise InvalidRequest("bad cursor")
+    if _cannot_match(conditions):
+        return json_response(JobPage(jobs=[], next_cursor=None))
+    limit = max(1, min(query.limit, MAX_PAGE))
+    return json_response(await request.store.inspection.jobs(conditions, cursor, limit))
+
+
+@operation("GET", "/jobs/{id}", Answer(200, "The job.", Job), NO_SUCH_JOB)
+async def read_job(request: ApiRequest, id: str, query: ReadJob) -> Response:
+    """Read one job.
+
+    `payload` and `metadata` are left out unless `include_payload` asks for them.
+    """
+    if query.include_payload and not request.config.payloads:
+        raise Refusal(403, "forbidden")
+    # No text of the database holds NUL, so no job has such an id.
+    job = (
+        None
+        if "\0" in id
+        else await request.store.inspection.job(id, include_payload=query.include_payload)
+    )
+    if job is None:
+        raise absent("no such job")
+    return json_response(job)
+
+
+def _split(tags: str | None) -> tuple[str, ...]:
+    return tuple(tag for tag in (tags or "").split(",") if tag)
+
+
+def _cannot_match(conditions: JobFilter) -> bool:
+    """Whether a condition asks for NUL, which no text of the database holds."""
+    values = msgspec.structs.astuple(conditions)
+    return any("\0" in value for value in values if isinstance(value, str)) or any(
+        "\0" in tag for tag in (*conditions.tags_all, *conditions.tags_any)
+    )

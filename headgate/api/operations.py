@@ -1,0 +1,103 @@
+"""One operation of the control API, declared where its handler stands.
+
+    @operation("GET", "/jobs/{id}", Answer(200, "The job.", Job), Answer(404, "...", ErrorBody))
+    async def read_job(request: ApiRequest, id: str, query: ReadJob) -> Response:
+        \"\"\"Read one job.\"\"\"
+
+The signature says what is read before the handler runs: `query` and `body` by their structs, every
+other parameter from the path. Router and OpenAPI document are both made from these declarations.
+"""
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import Response
+
+from headgate.api.body import MAX_BODY_BYTES, BodyReader
+from headgate.api.query import QueryReader
+
+PREFIX: Final = "/api/v1"
+MUTATING: Final = frozenset({"POST", "PUT", "DELETE"})
+
+_PARAMETER: Final = re.compile(r"\{(\w+)\}")
+
+Handler = Callable[..., Awaitable[Response]]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """One answer of an operation as the document shows it; `body` None means an empty one."""
+
+    status: int
+    description: str
+    body: Any = None
+    media_type: str = "application/json"
+    headers: Mapping[str, str] = {}
+    examples: Mapping[str, Any] = {}
+
+
+class Operation:
+    """A method on a path, its handler, and everything that is read before the handler runs."""
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        handler: Handler,
+        answers: tuple[Answer, ...],
+        *,
+        prefix: str,
+        uses_store: bool,
+        max_body_bytes: int,
+    ) -> None:
+        self.method: Final = method
+        self.path: Final = prefix + path
+        self.handler: Final = handler
+        self.answers: Final = answers
+        self.uses_store: Final = uses_store
+        self.name: Final = handler.__name__
+        self.subject: Final = handler.__module__.rpartition(".")[2]
+        self.path_parameters: Final = tuple(_PARAMETER.findall(self.path))
+        arguments = dict(list(inspect.signature(handler).parameters.items())[1:])
+        query = arguments.pop("query", None)
+        body = arguments.pop("body", None)
+        if tuple(arguments) != self.path_parameters:
+            raise TypeError(f"{self.name} does not take the parameters of {self.path}")
+        self.query_type: Final[type[msgspec.Struct] | None] = query and query.annotation
+        self.body_type: Final[type[msgspec.Struct] | None] = body and body.annotation
+        self.query: Final = self.query_type and QueryReader(self.query_type)
+        self.body: Final = self.body_type and BodyReader(self.body_type, max_body_bytes)
+
+    @property
+    def mutates(self) -> bool:
+        return self.method in MUTATING
+
+
+def operation(
+    method: str,
+    path: str,
+    *answers: Answer,
+    prefix: str = PREFIX,
+    uses_store: bool = True,
+    max_body_bytes: int = MAX_BODY_BYTES,
+) -> Callable[[Handler], Operation]:
+    """Declares the decorated function as the handler of `method` on `path` below `prefix`.
+
+    `answers` are those of this operation alone; what every route of its kind may answer, the
+    document adds by itself. `uses_store` false: works without a database, whatever its schema.
+    """
+
+    def declare(handler: Handler) -> Operation:
+        return Operation(
+            method,
+            path,
+            handler,
+            answers,
+            prefix=prefix,
+            uses_store=uses_store,
+            max_body_bytes=max_body_bytes,
+        )
+
+    return declare

@@ -1,0 +1,76 @@
+"""Payloads as JSON, with the type that the handler's annotation names.
+
+A payload type is whatever msgspec can decode: a Struct, a dataclass, a TypedDict, a builtin, or
+an annotated combination of them.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from headgate.client.errors import RegistrationError
+from headgate.client.signature import NoPayload
+from headgate.model.errors import HeadgateError, InvalidRequest
+
+_encode: Final = msgspec.json.Encoder().encode
+
+NOTHING: Final = b"{}"
+"""The payload of a job whose handler takes none."""
+
+# msgspec says by these that a value has no JSON form.
+_NOT_ENCODABLE: Final = (TypeError, ValueError, OverflowError, RecursionError)
+
+
+class UndecodablePayload(HeadgateError):
+    """The stored bytes are not a payload of this task; no repetition can change that."""
+
+
+class PayloadCodec:
+    """Turns payloads of one type into bytes and back."""
+
+    def __init__(self, payload_type: Any) -> None:
+        """Raises `RegistrationError` for a type that has no decoder."""
+        self._nothing = payload_type is NoPayload
+        self._class = payload_type if _is_checked_by_class(payload_type) else None
+        try:
+            decoder = msgspec.json.Decoder(Any if self._nothing else payload_type)
+        except TypeError as error:
+            raise RegistrationError(f"payload type {payload_type!r}: {error}") from error
+        self._decode = decoder.decode
+
+    def encode(self, kind: str, payload: Any) -> bytes:
+        """The bytes of `payload`, which is a value of the type or its fields as a mapping.
+
+        Raises `InvalidRequest` for what the handler could not decode, so that the producer learns
+        it and not the worker.
+        """
+        if self._nothing:
+            if payload is not None:
+                raise InvalidRequest(f"payload of {kind}: the handler takes none")
+            return NOTHING
+        try:
+            encoded = _encode(payload)
+        except _NOT_ENCODABLE as error:
+            raise InvalidRequest(f"payload of {kind} is not encodable: {error}") from error
+        if self._class is None or type(payload) is not self._class:
+            try:
+                self._decode(encoded)
+            except msgspec.DecodeError as error:
+                raise InvalidRequest(f"payload of {kind}: {error}") from error
+        return encoded
+
+    def decode(self, encoded: bytes) -> Any:
+        """The payload in `encoded`. Raises `UndecodablePayload`, whatever stood in the way."""
+        if self._nothing:
+            return None
+        try:
+            return self._decode(encoded)
+        except Exception as error:
+            raise UndecodablePayload(f"payload: {error}") from error
+
+
+def _is_checked_by_class(payload_type: Any) -> bool:
+    """Whether an instance of the class may be taken at its word."""
+    return isinstance(payload_type, type) and (
+        issubclass(payload_type, msgspec.Struct) or hasattr(payload_type, "__dataclass_fields__")
+    )

@@ -1,0 +1,145 @@
+"""A task: a kind of job, the handler that runs it, and how its jobs are made."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
+
+from headgate.client.errors import RegistrationError
+from headgate.client.options import EnqueueOptions, JobOptions, envelope_fields
+from headgate.client.payloads import PayloadCodec, UndecodablePayload
+from headgate.client.signature import HandlerContext, read_signature
+from headgate.model.envelope import Envelope, prepare
+from headgate.model.errors import HeadgateError
+from headgate.model.job import Enqueued
+from headgate.model.kinds import check_kind
+from headgate.model.limits import MAX_INT32
+
+if TYPE_CHECKING:
+    from headgate.client.application import Headgate
+
+Payload = TypeVar("Payload")
+Invoke = Callable[[HandlerContext | None, Any], Any]
+Upcast = Callable[[bytes], Any]
+
+
+class Task(Generic[Payload]):
+    """One kind of job of an application. Made by `Headgate.task`, not by hand.
+
+    Calling it calls the handler, as if it had never been decorated.
+    """
+
+    def __init__(
+        self,
+        app: "Headgate",
+        kind: str,
+        handler: Callable[..., Any],
+        *,
+        aliases: Sequence[str],
+        version: int,
+        options: JobOptions,
+    ) -> None:
+        """Raises `RegistrationError` for a kind, alias, option or handler that cannot be used."""
+        self._app = app
+        self.kind = kind
+        self.aliases = tuple(aliases)
+        self.version = version
+        self.handler = handler
+        self.__doc__ = handler.__doc__
+        self.__name__ = getattr(handler, "__name__", kind)
+        self.signature = read_signature(handler)
+        self.invoke: Invoke = _invocation(handler, self.signature.takes_context, self.takes_payload)
+        self._codec = PayloadCodec(self.signature.payload_type)
+        self._upcasts: dict[int, Upcast] = {}
+        if not 1 <= version <= MAX_INT32:
+            raise RegistrationError(f"task {kind}: version must be 1-{MAX_INT32}")
+        try:
+            for name in self.kinds:
+                check_kind(name)
+            self._defaults = envelope_fields(options)
+            # Judged once here, so that a mistake in an option shows when the module is imported.
+            prepare([Envelope(kind=kind, schema_version=version, **self._defaults)])
+        except (HeadgateError, TypeError) as error:
+            raise RegistrationError(f"task {kind}: {error}") from error
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Every kind this task answers: its own first, then the aliases."""
+        return (self.kind, *self.aliases)
+
+    @property
+    def takes_payload(self) -> bool:
+        return self.signature.takes_payload
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.handler(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.kind}>"
+
+    def upcast(self, version: int) -> Callable[[Upcast], Upcast]:
+        """Registers how payload bytes of an older `version` become a payload of today.
+
+        It runs on every attempt; what is stored does not change.
+        """
+        if not 1 <= version < self.version or version in self._upcasts:
+            raise RegistrationError(
+                f"task {self.kind}: upcast from version {version} is not below {self.version}"
+                " or exists already"
+            )
+
+        def register(function: Upcast) -> Upcast:
+            self._upcasts[version] = function
+            return function
+
+        return register
+
+    def job(
+        self, payload: Payload | Mapping[str, Any] | None = None, **options: Unpack[EnqueueOptions]
+    ) -> Envelope:
+        """A job that is not enqueued yet, for `Headgate.enqueue_many`.
+
+        `payload` is what the handler takes, or its fields as a mapping. Raises `InvalidRequest`
+        for a payload that the handler could not decode and for contradictory options.
+        """
+        encoded = self._codec.encode(self.kind, payload)
+        fields = {**self._defaults, **envelope_fields(options)} if options else self._defaults
+        return Envelope(kind=self.kind, schema_version=self.version, payload=encoded, **fields)
+
+    async def enqueue(
+        self,
+        payload: Payload | Mapping[str, Any] | None = None,
+        *,
+        request_key: str | None = None,
+        **options: Unpack[EnqueueOptions],
+    ) -> Enqueued:
+        """Enqueues one job. A repetition of `request_key` answers with the job it made at first.
+
+        Raises what `job` and `Headgate.enqueue` raise.
+        """
+        return await self._app.enqueue(self.job(payload, **options), request_key=request_key)
+
+    def decode(self, encoded: bytes, version: int) -> Any:
+        """The payload in stored bytes. Raises `UndecodablePayload`."""
+        if version == self.version:
+            return self._codec.decode(encoded)
+        upcast = self._upcasts.get(version)
+        if upcast is None:
+            raise UndecodablePayload(
+                f"payload: schema version {version} is unknown, the handler has {self.version}"
+            )
+        try:
+            return upcast(encoded)
+        except Exception as error:
+            raise UndecodablePayload(f"payload: upcast from version {version}: {error}") from error
+
+
+def _invocation(
+    handler: Callable[..., Awaitable[Any]], takes_context: bool, takes_payload: bool
+) -> Invoke:
+    """The handler behind one shape of call, chosen here and not per attempt."""
+    if takes_context and takes_payload:
+        return handler
+    if takes_context:
+        return lambda context, payload: handler(context)
+    if takes_payload:
+        return lambda context, payload: handler(payload)
+    return lambda context, payload: handler()

@@ -1,0 +1,110 @@
+"""The parts of the schema that tables cannot say: the ledger's triggers, the archive's last resort.
+
+Every change of `headgate_job` leaves its effect on the counts behind: one trigger per kind of
+statement, over transition tables: a batch of a thousand jobs of one queue
+and partition appends one row, and a renewal, which changes no count, appends none. Rows are only
+ever appended here, so producers, gates and acknowledgements never wait for each other's counts.
+An insert is an arrival as well, whatever the state of the new job.
+"""
+
+from typing import Any
+
+from sqlalchemy import MetaData, Table, event
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.schema import ExecutableDDLElement
+
+from headgate.tables import job, job_archive, ledger, metadata, partition_count, queue_count
+
+_MINUTE = "((extract(epoch from clock_timestamp()) * 1000)::bigint / 60000) * 60000"
+
+_BODIES = {
+    "insert": (
+        "INSERT INTO {ledger} (queue, partition_key, state, n, arrived, bucket_ms)"
+        f" SELECT queue, partition_key, state, count(*), count(*), {_MINUTE}"
+        " FROM fresh GROUP BY queue, partition_key, state;"
+    ),
+    "delete": (
+        "INSERT INTO {ledger} (queue, partition_key, state, n, bucket_ms)"
+        f" SELECT queue, partition_key, state, -count(*), {_MINUTE}"
+        " FROM gone GROUP BY queue, partition_key, state;"
+    ),
+    "update": (
+        "INSERT INTO {ledger} (queue, partition_key, state, n, bucket_ms)"
+        f" SELECT queue, partition_key, state, sum(change), {_MINUTE} FROM ("
+        "SELECT queue, partition_key, state, 1 AS change FROM fresh"
+        " UNION ALL SELECT queue, partition_key, state, -1 FROM gone"
+        ") AS changes GROUP BY queue, partition_key, state HAVING sum(change) <> 0;"
+    ),
+    "truncate": ("DELETE FROM {ledger}; DELETE FROM {queue_count}; DELETE FROM {partition_count};"),
+}
+
+_TRANSITIONS = {
+    "insert": " REFERENCING NEW TABLE AS fresh",
+    "delete": " REFERENCING OLD TABLE AS gone",
+    "update": " REFERENCING OLD TABLE AS gone NEW TABLE AS fresh",
+    "truncate": "",
+}
+
+
+class LedgerFunction(ExecutableDDLElement):
+    """The function that one of the triggers runs; `statement` is insert, delete, ..."""
+
+    def __init__(self, statement: str) -> None:
+        self.statement = statement
+
+
+class LedgerTrigger(ExecutableDDLElement):
+    def __init__(self, statement: str) -> None:
+        self.statement = statement
+
+
+class ArchiveDefaultPartition(ExecutableDDLElement):
+    """Takes what no month takes, so that an eviction never fails for want of a partition."""
+
+
+def _qualified(compiler: Any, name: str) -> str:
+    # Not every object has a construct of its own; a table of that name gets the same schema.
+    return str(compiler.preparer.format_table(Table(name, MetaData())))
+
+
+def _function_name(compiler: Any, statement: str) -> str:
+    return _qualified(compiler, f"headgate_ledger_{statement}")
+
+
+@compiles(LedgerFunction, "postgresql")
+def _create_function(element: LedgerFunction, compiler: Any, **_: Any) -> str:
+    body = _BODIES[element.statement].format(
+        ledger=compiler.preparer.format_table(ledger),
+        queue_count=compiler.preparer.format_table(queue_count),
+        partition_count=compiler.preparer.format_table(partition_count),
+    )
+    name = _function_name(compiler, element.statement)
+    return (
+        f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql"
+        f" AS $ledger$ BEGIN {body} RETURN NULL; END $ledger$"
+    )
+
+
+@compiles(LedgerTrigger, "postgresql")
+def _create_trigger(element: LedgerTrigger, compiler: Any, **_: Any) -> str:
+    table = compiler.preparer.format_table(job)
+    return (
+        f"CREATE TRIGGER headgate_ledger_{element.statement}"
+        f" AFTER {element.statement.upper()} ON {table}{_TRANSITIONS[element.statement]}"
+        " FOR EACH STATEMENT"
+        f" EXECUTE FUNCTION {_function_name(compiler, element.statement)}()"
+    )
+
+
+@compiles(ArchiveDefaultPartition, "postgresql")
+def _create_default_partition(element: ArchiveDefaultPartition, compiler: Any, **_: Any) -> str:
+    return (
+        f"CREATE TABLE {_qualified(compiler, 'headgate_job_archive_default')}"
+        f" PARTITION OF {compiler.preparer.format_table(job_archive)} DEFAULT"
+    )
+
+
+event.listen(job_archive, "after_create", ArchiveDefaultPartition())
+for _statement in _BODIES:
+    event.listen(metadata, "after_create", LedgerFunction(_statement))
+    event.listen(metadata, "after_create", LedgerTrigger(_statement))

@@ -1,0 +1,33 @@
+"""What every duty is: a name, an interval, and one bounded piece of work."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from headgate.duties.ledger import LedgerFolding
+from headgate.duties.promoter import Promoter
+from headgate.duties.reclaimer import Reclaimer
+from headgate.store.store import Store
+
+
+class Loop(Protocol):
+    """Work that the installation needs done now and then, by one process at a time.
+
+    `name` is its row in the database, through which one process holds it. `batch` is how many rows
+    one run handles at most; fewer than that means that nothing is left for now.
+    """
+
+    name: str
+    interval_ms: int
+    batch: int
+
+    async def run_once(self, store: Store) -> int:
+        """Does one batch and says how many rows it handled. Raises `StoreError`.
+
+        Correct also when another process does the same at this moment: holding the duty saves work,
+        it protects nothing.
+        """
+
+
+def all_loops() -> Sequence[Loop]:
+    """Every duty of a worker."""
+    return (Reclaimer(), Promoter(), LedgerFolding())

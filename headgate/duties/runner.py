@@ -1,0 +1,85 @@
+"""Runs duties: holds each through its row in the database, works it off, hands it over."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from headgate.duties.loop import Loop
+from headgate.duties.outage import Backoff, OutageLog
+from headgate.model.errors import StoreError, StoreUnavailable
+from headgate.store.store import Store
+
+_MIN_LEASE_MS: Final = 5_000
+_RELEASE_SECONDS: Final = 1
+_MAX_FAULT_PAUSE_MS: Final = 60_000
+
+logger = logging.getLogger("headgate.duties")
+
+
+def lease_ms(loop: Loop) -> int:
+    """How long a duty stays with a holder that says nothing."""
+    return max(2 * loop.interval_ms, _MIN_LEASE_MS)
+
+
+class DutyRunner:
+    """Runs `loops` until cancelled, as `holder`; any number of processes may do the same.
+
+    Each duty is held by one of them. A holder that dies or hangs loses it within the duty's lease,
+    one that ends gives it back at once.
+    """
+
+    def __init__(
+        self, store: Store, loops: Sequence[Loop], holder: str, *, outage: OutageLog | None = None
+    ) -> None:
+        self._store = store
+        self._loops = loops
+        self._holder = holder
+        self._outage = outage or OutageLog(logger)
+
+    async def run(self) -> None:
+        """Runs until cancelled; then the duties that are held are free for others."""
+        async with asyncio.TaskGroup() as group:
+            for loop in self._loops:
+                group.create_task(self._run(loop), name=f"headgate duty {loop.name}")
+
+    async def _run(self, loop: Loop) -> None:
+        # A fleet that starts together must not ask together.
+        await asyncio.sleep(random.random() * loop.interval_ms / 1000)
+        faults = Backoff(loop.interval_ms, _MAX_FAULT_PAUSE_MS)
+        held = False
+        try:
+            while True:
+                try:
+                    pause_ms = loop.interval_ms
+                    # Until the answer is known, the duty may be ours and must be given back.
+                    held = True
+                    held = await self._work_off(loop)
+                    if not held:
+                        # Often enough to take it over within the lease of its holder.
+                        pause_ms = lease_ms(loop) // 2
+                    self._outage.succeeded()
+                    faults.reset()
+                except StoreUnavailable as error:
+                    self._outage.failed(f"duty {loop.name}", error)
+                except Exception:
+                    logger.exception("duty %s failed", loop.name)
+                    pause_ms = int(faults.next_ms())
+                await asyncio.sleep(pause_ms * random.uniform(1, 1.1) / 1000)
+        finally:
+            if held:
+                await self._release(loop)
+
+    async def _work_off(self, loop: Loop) -> bool:
+        """Runs batches until a short one; false when another process holds the duty."""
+        while await self._store.duties.claim(loop.name, self._holder, lease_ms(loop)):
+            if await loop.run_once(self._store) < loop.batch:
+                return True
+        return False
+
+    async def _release(self, loop: Loop) -> None:
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(_RELEASE_SECONDS):
+                await self._store.duties.release(loop.name, self._holder)

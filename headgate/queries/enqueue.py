@@ -1,0 +1,364 @@
+"""How jobs enter: one statement for a whole batch, and the questions asked when it stays shut.
+
+`insert_jobs` writes jobs, tags, lanes and the request key together. Its variants carry only the
+columns that some job of the batch sets, since each array costs on both sides. With `guarded`, it
+writes nothing at all while anything speaks against the batch (a quarantined fingerprint, a limited
+queue, an id or key that exists); the other functions then find out what it was.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import (
+    CTE,
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    Executable,
+    Insert,
+    Integer,
+    LargeBinary,
+    Select,
+    Text,
+    Update,
+    any_,
+    bindparam,
+    case,
+    cast,
+    column,
+    exists,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+    union_all,
+    update,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert
+from sqlalchemy.types import TypeEngine
+
+from headgate.queries.clock import instant, now_ms
+from headgate.queries.lanes import register
+from headgate.queries.literals import always, number
+from headgate.queries.states import is_live, state_value
+from headgate.tables import (
+    enqueue_key,
+    enqueue_policy,
+    job,
+    job_state,
+    job_tag,
+    ledger,
+    quarantine,
+    queue_count,
+)
+
+
+class _Input(NamedTuple):
+    """One array of the statement. Without a default every batch brings it."""
+
+    type: TypeEngine[Any]
+    default: str | None = None
+
+
+INPUTS: Final[Mapping[str, _Input]] = {
+    "id": _Input(Text()),
+    "kind": _Input(Text()),
+    "payload": _Input(LargeBinary()),
+    "queue": _Input(Text()),
+    "fingerprint": _Input(Text()),
+    "schema_version": _Input(Integer(), "1"),
+    "partition_key": _Input(Text(), "''"),
+    "rate_class": _Input(Text(), "''"),
+    "weight": _Input(Integer(), "1"),
+    "priority": _Input(Integer(), "0"),
+    "max_attempts": _Input(Integer(), "25"),
+    "scheduled_at_ms": _Input(BigInteger(), "0"),
+    "timeout_ms": _Input(BigInteger(), "0"),
+    "deadline_ms": _Input(BigInteger(), "0"),
+    "retention_ms": _Input(BigInteger(), "0"),
+    "unique_key": _Input(LargeBinary(), "NULL"),
+    "unique_window_ms": _Input(BigInteger(), "0"),
+    "unique_debounce_ms": _Input(BigInteger(), "0"),
+    "headers": _Input(Text(), "'{}'"),
+    "tags": _Input(Text(), "'[]'"),
+    "periodic_schedule_id": _Input(Text(), "''"),
+    "periodic_tick_ms": _Input(BigInteger(), "0"),
+    "pending": _Input(Boolean(), "false"),
+    "sticky_worker": _Input(Text(), "''"),
+}
+REQUIRED: Final = frozenset(name for name, given in INPUTS.items() if given.default is None)
+
+_SCHEDULING = frozenset({"scheduled_at_ms", "unique_debounce_ms", "pending"})
+# Columns that take their input as it is; the others are derived from it below.
+_PLAIN = (
+    "kind",
+    "payload",
+    "queue",
+    "fingerprint",
+    "schema_version",
+    "partition_key",
+    "rate_class",
+    "weight",
+    "priority",
+    "max_attempts",
+    "timeout_ms",
+    "deadline_ms",
+    "retention_ms",
+    "unique_key",
+    "periodic_schedule_id",
+    "periodic_tick_ms",
+    "sticky_worker",
+)
+
+
+def _array(name: str, kind: TypeEngine[Any]) -> Any:
+    return bindparam(f"{name}_array", type_=ARRAY(kind))
+
+
+def _zero() -> ColumnElement[int]:
+    return number(0)
+
+
+@cache
+def insert_jobs(
+    given: frozenset[str],
+    *,
+    guarded: bool,
+    probe_ids: bool = False,
+    request: bool = False,
+) -> Executable:
+    """Inserts the batch in its order; a row (id, queue, available) for each job that is now there.
+
+    `given` names the optional inputs. `guarded` writes all or nothing and raises on a race that no
+    guard could see; without it, what clashes is left out and the caller counts. `probe_ids` guards
+    ids that callers chose. `request` records the key `request_scope`, `request_key` for the job.
+    """
+    names = [name for name in INPUTS if name in REQUIRED or name in given]
+    clock = select(instant().label("now_ms")).cte("clock").prefix_with("MATERIALIZED")
+    batch = (
+        func.unnest(*(_array(name, INPUTS[name].type) for name in names))
+        .table_valued(
+            *(column(name, INPUTS[name].type) for name in names), with_ordinality="position"
+        )
+        .render_derived(name="batch")
+    )
+    source = select(batch).cte("source").prefix_with("MATERIALIZED")
+
+    def value(name: str) -> ColumnElement[Any]:
+        return source.c[name] if name in source.c else literal_column(str(INPUTS[name].default))
+
+    now_ms = clock.c.now_ms
+    values: dict[str, ColumnElement[Any]] = {name: value(name) for name in _PLAIN if name in names}
+    values["ulid"] = source.c.id
+    values["enqueued_at_ms"] = now_ms
+    values["state"], values["scheduled_at_ms"] = _placement(value, given, now_ms)
+    if "headers" in given:
+        values["headers"] = cast(source.c.headers, JSONB)
+    if "unique_window_ms" in given:
+        values["unique_expires_at_ms"] = case(
+            (value("unique_window_ms") > _zero(), now_ms + value("unique_window_ms"))
+        )
+    rows = select(*values.values()).select_from(source.join(clock, always()))
+    if guarded:
+        rows = rows.where(*_guards(source, given, probe_ids=probe_ids, request=request))
+    writing = insert(job).from_select(list(values), rows.order_by(source.c.position))
+    if not guarded:
+        writing = writing.on_conflict_do_nothing()
+    inserted = writing.returning(
+        job.c.id,
+        job.c.ulid,
+        job.c.queue,
+        job.c.sticky_worker,
+        job.c.priority,
+        job.c.partition_key,
+        job.c.rate_class,
+        (job.c.state == state_value("available")).label("available"),
+    ).cte("inserted")
+    effects: list[CTE] = [*register(select(inserted).where(inserted.c.available).subquery("fresh"))]
+    if "tags" in given:
+        effects.append(_insert_tags(inserted, source).cte("tagged"))
+    if request:
+        effects.append(_record_request(inserted, clock))
+    return select(inserted.c.ulid, inserted.c.queue, inserted.c.available).add_cte(*effects)
+
+
+def _placement(
+    value: Any, given: frozenset[str], now_ms: ColumnElement[int]
+) -> tuple[ColumnElement[Any], ColumnElement[int]]:
+    """The state and the due time of a new job."""
+    if not given & _SCHEDULING:
+        return state_value("available"), now_ms
+    due = case(
+        (value("unique_debounce_ms") > _zero(), now_ms + value("unique_debounce_ms")),
+        (value("scheduled_at_ms") > _zero(), value("scheduled_at_ms")),
+        else_=now_ms,
+    )
+    state = case(
+        (value("pending"), state_value("pending")),
+        (or_(value("unique_debounce_ms") > _zero(), due > now_ms), state_value("scheduled")),
+        else_=state_value("available"),
+    )
+    return cast(state, job_state), due
+
+
+def _guards(
+    source: CTE, given: frozenset[str], *, probe_ids: bool, request: bool
+) -> list[ColumnElement[bool]]:
+    """What must not exist. Each is asked once for the batch, through an index."""
+    one = number(1)
+    guards = [
+        ~exists(select(one).where(quarantine.c.fingerprint == source.c.fingerprint)),
+        ~exists(
+            select(one).where(
+                enqueue_policy.c.queue == source.c.queue,
+                enqueue_policy.c.max_unfinished_jobs.is_not(None),
+            )
+        ),
+    ]
+    if probe_ids:
+        guards.append(~exists(select(one).where(job.c.ulid == source.c.id)))
+    if "unique_key" in given:
+        held = job.c.unique_key == source.c.unique_key
+        guards.append(~exists(select(one).where(held, is_live(job.c.state))))
+        guards.append(~exists(select(one).where(held, job.c.unique_expires_at_ms.is_not(None))))
+    if request:
+        guards.append(
+            ~exists(
+                select(one).where(
+                    enqueue_key.c.scope == bindparam("request_scope", type_=Text),
+                    enqueue_key.c.key == bindparam("request_key", type_=Text),
+                )
+            )
+        )
+    return guards
+
+
+def _insert_tags(inserted: CTE, source: CTE) -> Insert:
+    each = (
+        func.jsonb_array_elements_text(cast(source.c.tags, JSONB))
+        .table_valued("value", name="each")
+        .lateral()
+    )
+    return insert(job_tag).from_select(
+        ["job_id", "tag"],
+        select(inserted.c.id, each.c.value).select_from(
+            inserted.join(source, source.c.id == inserted.c.ulid).join(each, always())
+        ),
+    )
+
+
+def _record_request(inserted: CTE, clock: CTE) -> CTE:
+    recording = insert(enqueue_key).from_select(
+        ["scope", "key", "job_id", "recorded_at_ms"],
+        select(
+            bindparam("request_scope", type_=Text),
+            bindparam("request_key", type_=Text),
+            inserted.c.ulid,
+            clock.c.now_ms,
+        ).select_from(inserted.join(clock, always())),
+    )
+    return recording.cte("recorded")
+
+
+@cache
+def find_request() -> Select[Any]:
+    """The job that an earlier request of this key made."""
+    return select(enqueue_key.c.job_id).where(
+        enqueue_key.c.scope == bindparam("request_scope", type_=Text),
+        enqueue_key.c.key == bindparam("request_key", type_=Text),
+    )
+
+
+@cache
+def existing_jobs() -> Select[Any]:
+    """Who has the ids of `id_array` already."""
+    return select(job.c.ulid, job.c.kind, job.c.fingerprint, job.c.queue).where(
+        job.c.ulid == any_(_array("id", Text()))
+    )
+
+
+@cache
+def quarantined_fingerprints() -> Select[Any]:
+    """Which of `fingerprint_array` are quarantined."""
+    return select(quarantine.c.fingerprint).where(
+        quarantine.c.fingerprint == any_(_array("fingerprint", Text()))
+    )
+
+
+@cache
+def lock_limits() -> Select[Any]:
+    """The limits of the queues in `queue_array`, locked in the order of their names.
+
+    Only queues that have one: elsewhere producers never meet.
+    """
+    return (
+        select(enqueue_policy.c.queue, enqueue_policy.c.max_unfinished_jobs)
+        .where(
+            enqueue_policy.c.queue == any_(_array("queue", Text())),
+            enqueue_policy.c.max_unfinished_jobs.is_not(None),
+        )
+        .order_by(enqueue_policy.c.queue)
+        .with_for_update()
+    )
+
+
+@cache
+def unfinished_jobs() -> Select[Any]:
+    """How many unfinished jobs each queue of `queue_array` holds, exactly.
+
+    Base rows and what is not folded yet, in one snapshot; run it after `lock_limits`, so that the
+    snapshot is newer than the wait.
+    """
+    queues = any_(_array("queue", Text()))
+    counts = union_all(
+        select(queue_count.c.queue, queue_count.c.n).where(
+            queue_count.c.queue == queues, is_live(queue_count.c.state)
+        ),
+        select(ledger.c.queue, ledger.c.n).where(ledger.c.queue == queues, is_live(ledger.c.state)),
+    ).subquery("counts")
+    return select(
+        counts.c.queue, cast(func.greatest(func.sum(counts.c.n), 0), BigInteger).label("current")
+    ).group_by(counts.c.queue)
+
+
+@cache
+def key_holders() -> Select[Any]:
+    """Who holds the effective keys of `unique_key_array`: live jobs, and throttles of any state.
+
+    Two probes, one per unique index; a live throttle answers to both. `lapsed` tells a throttle
+    whose window is over.
+    """
+    keys = any_(_array("unique_key", LargeBinary()))
+    lapsed = func.coalesce(job.c.unique_expires_at_ms <= now_ms(), literal_column("false")).label(
+        "lapsed"
+    )
+    columns = (job.c.id, job.c.ulid, job.c.unique_key, lapsed)
+    return union_all(
+        select(*columns).where(
+            job.c.unique_key == keys, job.c.unique_key.is_not(None), is_live(job.c.state)
+        ),
+        select(*columns).where(
+            job.c.unique_key == keys,
+            job.c.unique_key.is_not(None),
+            job.c.unique_expires_at_ms.is_not(None),
+        ),
+    )  # type: ignore[return-value]  # a compound select is used like a select
+
+
+@cache
+def release_lapsed_keys() -> Update:
+    """Frees the keys of throttles in `row_id_array` whose window is over.
+
+    The key goes altogether: kept as a lifecycle key it could clash with its new holder.
+    """
+    return (
+        update(job)
+        .where(
+            job.c.id == any_(_array("row_id", BigInteger())),
+            job.c.unique_expires_at_ms <= now_ms(),
+        )
+        .values(unique_key=null(), unique_expires_at_ms=null())
+        .returning(job.c.id)
+    )

@@ -1,0 +1,81 @@
+"""The registry of workers: what each says of itself, and the command that waits for it."""
+
+from functools import cache
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Executable,
+    Integer,
+    Text,
+    bindparam,
+    null,
+    update,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, insert
+
+from headgate.queries.clock import instant
+from headgate.tables import worker
+
+LIVE_WINDOW_MS: Final = 900_000
+"""A worker counts as live for this long after its last heartbeat."""
+
+
+@cache
+def heartbeat() -> Executable:
+    """Writes what a worker says of itself; a row (command) with what an operator wants of it."""
+    writing = insert(worker).values(
+        worker_id=bindparam("beat_worker_id", type_=Text),
+        host=bindparam("beat_host", type_=Text),
+        pid=bindparam("beat_pid", type_=Integer),
+        queues=bindparam("beat_queues", type_=ARRAY(Text)),
+        concurrency=bindparam("beat_concurrency", type_=Integer),
+        started_at_ms=instant(),
+        heartbeat_at_ms=instant(),
+        inflight=bindparam("beat_inflight", type_=Integer),
+        polls=bindparam("beat_polls", type_=BigInteger),
+        empty_polls=bindparam("beat_empty_polls", type_=BigInteger),
+        status=bindparam("beat_status", type_=Text),
+        duties_active=bindparam("beat_duties_active", type_=Boolean),
+    )
+    # Host, process and start belong to the first beat of an id.
+    changing = (
+        "queues",
+        "concurrency",
+        "heartbeat_at_ms",
+        "inflight",
+        "polls",
+        "empty_polls",
+        "status",
+        "duties_active",
+    )
+    return writing.on_conflict_do_update(
+        index_elements=[worker.c.worker_id],
+        set_={name: writing.excluded[name] for name in changing},
+    ).returning(worker.c.command)
+
+
+@cache
+def take_command() -> Executable:
+    """Clears a command before it is carried out, so that it does not meet a successor."""
+    return (
+        update(worker)
+        .where(
+            worker.c.worker_id == bindparam("beat_worker_id", type_=Text),
+            worker.c.command == bindparam("taken_command", type_=Text),
+        )
+        .values(command=null())
+        .returning(worker.c.worker_id)
+    )
+
+
+@cache
+def signal() -> Executable:
+    """Leaves a command for a worker, or takes it back with NULL; a row when there is such one."""
+    return (
+        update(worker)
+        .where(worker.c.worker_id == bindparam("beat_worker_id", type_=Text))
+        .values(command=bindparam("new_command", type_=Text))
+        .returning(worker.c.worker_id)
+    )

@@ -1,0 +1,56 @@
+"""Statements compiled once: from an expression to the text and the order of its parameters.
+
+Compiling costs more than running, so a statement is compiled the first time it is used for a
+schema and kept. The functions in `headgate.queries` are cached and hand out the same expression
+again for the same variant, which makes its identity the key.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sqlalchemy import Executable
+from sqlalchemy.dialects.postgresql import asyncpg
+from sqlalchemy.engine import Dialect
+from sqlalchemy.sql.compiler import SQLCompiler
+
+_DIALECT: Final[Dialect] = asyncpg.dialect()  # type: ignore[no-untyped-call]  # as its author left it
+
+
+class Compiled:
+    """The text of a statement for the driver, and how to order named parameters for it."""
+
+    __slots__ = ("_defaults", "_names", "sql", "statement")
+
+    def __init__(self, statement: Executable, schema: str) -> None:
+        compiled = statement.compile(  # type: ignore[attr-defined]  # on ClauseElement, not on the role
+            dialect=_DIALECT,
+            schema_translate_map={None: schema},
+            render_schema_translate=True,
+        )
+        assert isinstance(compiled, SQLCompiler)
+        # Keeps the expression alive: its identity is the key of the cache.
+        self.statement = statement
+        self.sql = compiled.string
+        self._names = tuple(compiled.positiontup or ())
+        self._defaults = {
+            name: value for name, value in compiled.params.items() if value is not None
+        }
+
+    def arguments(self, parameters: Mapping[str, Any]) -> list[Any]:
+        """The parameters in the order of the text. Raises KeyError for one that is missing."""
+        defaults = self._defaults
+        return [parameters[name] if name in parameters else defaults[name] for name in self._names]
+
+
+class Compiler:
+    """Compiles for one schema and remembers."""
+
+    def __init__(self, schema: str) -> None:
+        self._schema = schema
+        self._known: dict[int, Compiled] = {}
+
+    def __call__(self, statement: Executable) -> Compiled:
+        known = self._known.get(id(statement))
+        if known is None:
+            known = self._known[id(statement)] = Compiled(statement, self._schema)
+        return known

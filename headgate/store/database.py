@@ -1,0 +1,202 @@
+"""The one place that runs statements: pools, transactions, time limits, repetition, errors.
+
+Opening a `Database` does not connect; each call connects when it needs to, so a process may start
+before its database and outlive restarts of it. Nothing is reset between uses of a connection,
+since no statement of ours leaves session state behind; that keeps a read at one round trip.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
+
+import asyncpg
+from sqlalchemy import Executable
+
+from headgate.queries.settings import local_settings
+from headgate.store.compilation import Compiler
+from headgate.store.failures import DRIVER_FAILURES, RETRYABLE, store_error
+from headgate.store.settings import StoreSettings
+
+_ATTEMPTS: Final = 5
+_STATEMENT_CACHE: Final = 256
+# The client gives up this long after the server should have: the socket is then half open.
+_GRACE_MS: Final = 5_000
+
+Result = TypeVar("Result")
+Row = asyncpg.Record
+
+_COMMON_SETTINGS: Final = {
+    "application_name": "headgate",
+    "idle_in_transaction_session_timeout": "60000",
+    "jit": "off",
+}
+
+GATE_SETTINGS: Final = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+"""For the gate alone: its plans must not degrade while statistics are missing or stale."""
+
+
+class Session:
+    """One connection, inside a transaction unless it says otherwise."""
+
+    __slots__ = ("_compile", "_connection")
+
+    def __init__(self, connection: Any, compile_statement: Compiler) -> None:
+        self._connection = connection
+        self._compile = compile_statement
+
+    async def fetch(
+        self, statement: Executable, parameters: Mapping[str, Any] | None = None
+    ) -> list[Row]:
+        compiled = self._compile(statement)
+        rows: list[Row] = await self._connection.fetch(
+            compiled.sql, *compiled.arguments(parameters or {})
+        )
+        return rows
+
+
+class Database:
+    """A pool of connections to one installation, with one set of session settings."""
+
+    def __init__(
+        self,
+        settings: StoreSettings,
+        *,
+        compile_statement: Compiler | None = None,
+        size: int | None = None,
+        session_settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.compile = compile_statement or Compiler(settings.schema)
+        self._size = size or settings.pool_size
+        self._session_settings = {
+            **_COMMON_SETTINGS,
+            "statement_timeout": str(settings.statement_timeout_ms),
+            "lock_timeout": str(settings.lock_timeout_ms),
+            **(session_settings or {}),
+        }
+        self._pool: asyncpg.Pool | None = None
+        self._opening = asyncio.Lock()
+
+    async def close(self) -> None:
+        """Closes every connection, waiting a little for those in use."""
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        try:
+            async with asyncio.timeout(5):
+                await pool.close()
+        except (TimeoutError, *DRIVER_FAILURES):
+            pool.terminate()
+
+    async def fetch(
+        self, statement: Executable, parameters: Mapping[str, Any] | None = None
+    ) -> list[Row]:
+        """The rows of one statement, which is its own transaction, in one round trip.
+
+        Repeated when it lost against a concurrent one. Raises `StoreError`.
+        """
+        compiled = self.compile(statement)
+        arguments = compiled.arguments(parameters or {})
+
+        async def run(connection: Any) -> list[Row]:
+            rows: list[Row] = await connection.fetch(compiled.sql, *arguments)
+            return rows
+
+        return await self._run(run, transaction=self.settings.pooler)
+
+    async def transact(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
+        """Runs `work` in one transaction and commits; repeats it whole when it lost a race.
+
+        An error that `work` raises rolls back and passes. Raises `StoreError`.
+        """
+
+        async def run(connection: Any) -> Result:
+            return await work(Session(connection, self.compile))
+
+        return await self._run(run, transaction=True)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Session]:
+        """A transaction held by the caller; nothing is repeated. Raises `StoreError`."""
+        async with self._connection() as connection:
+            try:
+                async with connection.transaction():
+                    await self._apply_settings(connection)
+                    yield Session(connection, self.compile)
+            except DRIVER_FAILURES as failure:
+                raise store_error(failure) from failure
+
+    async def _run(self, work: Callable[[Any], Awaitable[Result]], *, transaction: bool) -> Result:
+        attempt = 1
+        while True:
+            async with self._connection() as connection:
+                try:
+                    if not transaction:
+                        return await work(connection)
+                    async with connection.transaction():
+                        await self._apply_settings(connection)
+                        return await work(connection)
+                except RETRYABLE as failure:
+                    if attempt == _ATTEMPTS:
+                        raise store_error(failure) from failure
+                except DRIVER_FAILURES as failure:
+                    raise store_error(failure) from failure
+            # Outside the block: a loser that waits must not hold a connection.
+            await asyncio.sleep(random.uniform(0.001, 0.005) * 2**attempt)
+            attempt += 1
+
+    async def _apply_settings(self, connection: Any) -> None:
+        # Behind a transaction pooler no session is ours, so each transaction brings its settings.
+        if self.settings.pooler:
+            compiled = self.compile(local_settings(tuple(self._session_settings.items())))
+            await connection.fetch(compiled.sql, *compiled.arguments({}))
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        try:
+            pool = self._pool or await self._open()
+            connection = await pool.acquire(timeout=self.settings.connect_timeout_ms / 1000)
+        except DRIVER_FAILURES as failure:
+            raise store_error(failure) from failure
+        try:
+            yield connection
+        finally:
+            await pool.release(connection)
+
+    async def _open(self) -> asyncpg.Pool:
+        async with self._opening:
+            if self._pool is None:
+                self._pool = await asyncpg.create_pool(
+                    min_size=0,
+                    max_size=self._size,
+                    reset=_keep,
+                    **connection_options(self.settings, self._session_settings),
+                )
+            return self._pool
+
+
+def connection_options(
+    settings: StoreSettings, session_settings: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """What the driver needs for one connection of ours, in a pool or alone."""
+    return {
+        "dsn": settings.driver_dsn,
+        "timeout": settings.connect_timeout_ms / 1000,
+        "command_timeout": (settings.statement_timeout_ms + _GRACE_MS) / 1000,
+        "statement_cache_size": 0 if settings.pooler else _STATEMENT_CACHE,
+        "server_settings": {}
+        if settings.pooler
+        else dict(_COMMON_SETTINGS if session_settings is None else session_settings),
+    }
+
+
+async def _keep(connection: Any) -> None:
+    """No statement of ours changes the session, so there is nothing to reset."""

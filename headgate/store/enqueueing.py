@@ -1,0 +1,240 @@
+"""The rules of an enqueue as a conversation: it yields statements and is sent their rows.
+
+It does no I/O, so one definition serves every kind of connection. It never provokes an error of
+the database: what clashes is left out by the statement and then looked up, because an error would
+abort the caller's transaction. What must be undone in part stands behind a savepoint.
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+from sqlalchemy import Executable, text
+
+from headgate.model.envelope import Envelope
+from headgate.model.errors import (
+    Backpressure,
+    DuplicateJob,
+    FingerprintQuarantined,
+    IdConflict,
+    StoreUnavailable,
+)
+from headgate.model.identity import effective_unique_key, new_job_id
+from headgate.model.job import Enqueued, RequestKey
+from headgate.queries.amend import amend_holder
+from headgate.queries.enqueue import (
+    INPUTS,
+    REQUIRED,
+    existing_jobs,
+    find_request,
+    insert_jobs,
+    key_holders,
+    lock_limits,
+    quarantined_fingerprints,
+    release_lapsed_keys,
+    unfinished_jobs,
+)
+
+
+class Row(Protocol):
+    """What every driver's row can do."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+
+Step = tuple[Executable, Mapping[str, Any]]
+Answer = TypeVar("Answer")
+Conversation = Generator[Step, Sequence[Row], Answer]
+
+_ATTEMPTS: Final = 5
+_SAVEPOINT: Final = text("SAVEPOINT headgate_enqueue")
+_RELEASE: Final = text("RELEASE SAVEPOINT headgate_enqueue")
+_ROLLBACK: Final = text("ROLLBACK TO SAVEPOINT headgate_enqueue")
+
+_encode_json: Final = msgspec.json.Encoder().encode
+
+
+class Batch:
+    """Prepared envelopes as the arrays of a statement."""
+
+    def __init__(self, envelopes: Sequence[Envelope], generated: frozenset[int]) -> None:
+        self.envelopes = envelopes
+        # Positions whose id is ours to change; the others were chosen by the caller.
+        self.generated = generated
+        self.parameters: dict[str, Any] = {}
+        given: set[str] = set()
+        for name, (read, default) in _COLUMNS.items():
+            values = [read(envelope) for envelope in envelopes]
+            if name in REQUIRED:
+                self.parameters[f"{name}_array"] = values
+            elif values.count(default) < len(values):
+                self.parameters[f"{name}_array"] = values
+                given.add(name)
+        self.given = frozenset(given)
+
+    @property
+    def keyed(self) -> bool:
+        return "unique_key" in self.given
+
+    @property
+    def chooses_ids(self) -> bool:
+        return len(self.generated) < len(self.envelopes)
+
+
+def _read_key(envelope: Envelope) -> bytes | None:
+    return effective_unique_key(envelope.kind, envelope.unique_key, envelope.unique_exclude_kind)
+
+
+def _read_headers(envelope: Envelope) -> str:
+    return _encode_json(envelope.headers).decode() if envelope.headers else "{}"
+
+
+def _read_tags(envelope: Envelope) -> str:
+    return _encode_json(envelope.tags).decode() if envelope.tags else "[]"
+
+
+_DERIVED: Final[dict[str, tuple[Callable[[Envelope], Any], Any]]] = {
+    "unique_key": (_read_key, None),
+    "headers": (_read_headers, "{}"),
+    "tags": (_read_tags, "[]"),
+}
+
+# How to read each input from an envelope, and the value that goes without saying.
+_COLUMNS: Final[dict[str, tuple[Callable[[Envelope], Any], Any]]] = {
+    field.name: _DERIVED.get(field.name, (attrgetter(field.name), field.default))
+    for field in msgspec.structs.fields(Envelope)
+    if field.name in INPUTS
+}
+
+
+def enqueue(batch: Batch, request: RequestKey | None = None) -> Conversation[list[Enqueued]]:
+    """Writes the whole batch or nothing; the answers stand in its order.
+
+    Raises `IdConflict`, `FingerprintQuarantined`, `Backpressure` or `DuplicateJob`, in this order
+    of precedence. A `DuplicateJob` with `replaced` comes after its change of the holder: whoever
+    runs the conversation keeps the transaction then. Raises `StoreUnavailable` when the batch kept
+    losing races, which takes several holders of its keys to come and go meanwhile.
+    """
+    for _ in range(_ATTEMPTS):
+        if request is not None:
+            known = yield find_request(), _request_parameters(request)
+            if known:
+                return [Enqueued(known[0]["job_id"], replayed=True)]
+        fresh = yield from _without_replays(batch)
+        if fresh is not None:
+            yield from _refuse_quarantined(fresh)
+            yield from _respect_limits(fresh)
+            if fresh.keyed:
+                yield from _respect_holders(fresh)
+            written = yield from _write(fresh, request)
+            if not written:
+                continue
+        return [Enqueued(envelope.id) for envelope in batch.envelopes]
+    raise StoreUnavailable("enqueue kept losing races; try again")
+
+
+def guarded_insert(batch: Batch, request: RequestKey | None) -> tuple[Executable, dict[str, Any]]:
+    """The statement that writes the batch at once where nothing speaks against it."""
+    statement = insert_jobs(
+        batch.given, guarded=True, probe_ids=batch.chooses_ids, request=request is not None
+    )
+    if request is None:
+        return statement, batch.parameters
+    return statement, {**batch.parameters, **_request_parameters(request)}
+
+
+def _request_parameters(request: RequestKey) -> dict[str, Any]:
+    return {"request_scope": request.scope, "request_key": request.key}
+
+
+def _write(batch: Batch, request: RequestKey | None) -> Conversation[bool]:
+    yield _SAVEPOINT, {}
+    parameters = {**batch.parameters, **(_request_parameters(request) if request else {})}
+    rows = yield (
+        insert_jobs(batch.given, guarded=False, request=request is not None),
+        parameters,
+    )
+    if len(rows) == len(batch.envelopes):
+        yield _RELEASE, {}
+        return True
+    yield _ROLLBACK, {}
+    return False
+
+
+def _without_replays(batch: Batch) -> Conversation[Batch | None]:
+    """What is left of the batch without jobs that exist already; None when nothing is."""
+    existing = yield existing_jobs(), {"id_array": batch.parameters["id_array"]}
+    if not existing:
+        return batch
+    known = {row["ulid"]: (row["kind"], row["fingerprint"], row["queue"]) for row in existing}
+    fresh: list[Envelope] = []
+    generated: set[int] = set()
+    for position, envelope in enumerate(batch.envelopes):
+        content = known.get(envelope.id)
+        if position in batch.generated:
+            if content is not None:
+                # Two processes drew the same number; nobody has seen this id yet.
+                envelope.id = new_job_id()
+            generated.add(len(fresh))
+        elif content == (envelope.kind, envelope.fingerprint, envelope.queue):
+            continue
+        elif content is not None:
+            raise IdConflict(envelope.id)
+        fresh.append(envelope)
+    return Batch(fresh, frozenset(generated)) if fresh else None
+
+
+def _refuse_quarantined(batch: Batch) -> Conversation[None]:
+    fingerprints = batch.parameters["fingerprint_array"]
+    rows = yield quarantined_fingerprints(), {"fingerprint_array": fingerprints}
+    held = {row["fingerprint"] for row in rows}
+    for value in fingerprints if held else ():
+        if value in held:
+            raise FingerprintQuarantined(value)
+
+
+def _respect_limits(batch: Batch) -> Conversation[None]:
+    queues = sorted(set(batch.parameters["queue_array"]))
+    limits = yield lock_limits(), {"queue_array": queues}
+    if not limits:
+        return
+    limited = [row["queue"] for row in limits]
+    rows = yield unfinished_jobs(), {"queue_array": limited}
+    current = {row["queue"]: row["current"] for row in rows}
+    for row in limits:
+        queue, limit = row["queue"], row["max_unfinished_jobs"]
+        incoming = batch.parameters["queue_array"].count(queue)
+        if current.get(queue, 0) + incoming > limit:
+            raise Backpressure(queue, limit=limit, current=current.get(queue, 0), incoming=incoming)
+
+
+def _respect_holders(batch: Batch) -> Conversation[None]:
+    keys = batch.parameters["unique_key_array"]
+    rows = yield key_holders(), {"unique_key_array": [key for key in keys if key is not None]}
+    lapsed = [row["id"] for row in rows if row["lapsed"]]
+    if lapsed:
+        yield release_lapsed_keys(), {"row_id_array": lapsed}
+    holders = {row["unique_key"]: row for row in rows if not row["lapsed"]}
+    for envelope, key in zip(batch.envelopes, keys, strict=True):
+        holder = holders.get(key)
+        if holder is None:
+            continue
+        if envelope.unique_replace or envelope.unique_debounce_ms:
+            amended = yield (
+                amend_holder(envelope.unique_replace, debounce=envelope.unique_debounce_ms > 0),
+                {
+                    "holder_id": holder["id"],
+                    "holder_key": key,
+                    "new_payload": envelope.payload,
+                    "new_schema_version": envelope.schema_version,
+                    "new_fingerprint": envelope.fingerprint,
+                    "new_priority": envelope.priority,
+                    "new_max_attempts": envelope.max_attempts,
+                    "new_scheduled_at_ms": envelope.scheduled_at_ms,
+                    "new_debounce_ms": envelope.unique_debounce_ms,
+                    "new_tags": _encode_json(envelope.tags).decode(),
+                },
+            )
+            raise DuplicateJob(holder["ulid"], replaced=bool(amended))
+        raise DuplicateJob(holder["ulid"])

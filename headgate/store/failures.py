@@ -1,0 +1,79 @@
+"""What a failure of the driver means to Headgate: one place that tells outage from fault."""
+
+import ssl
+
+import asyncpg
+
+from headgate.model.errors import (
+    BackendError,
+    SchemaMissing,
+    StoreError,
+    StoreRefused,
+    StoreUnavailable,
+)
+
+
+class KeyTaken(BackendError):
+    """A unique key was taken by a concurrent transaction; the statement wrote nothing.
+
+    It never leaves the store: whoever provokes it looks again and finds the holder.
+    """
+
+
+# A repetition of the same statement or transaction can succeed at once.
+RETRYABLE = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+)
+
+DRIVER_FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, EOFError)
+"""What the driver may raise. Everything else is a fault of ours and passes as it is."""
+
+_REFUSED = (
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+)
+
+_UNAVAILABLE = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    ConnectionError,
+    TimeoutError,
+    EOFError,
+    ssl.SSLError,
+    OSError,
+)
+
+
+def store_error(failure: BaseException) -> StoreError:
+    """The typed error for what the driver raised; the driver's own words stay in its cause.
+
+    A read-only server is a standby in the middle of a failover: waiting cures it.
+    """
+    if isinstance(failure, _REFUSED):
+        return StoreRefused(f"access refused: {_first_line(failure)}")
+    if isinstance(failure, asyncpg.QueryCanceledError):
+        return StoreUnavailable("statement timed out")
+    if isinstance(failure, asyncpg.LockNotAvailableError):
+        return StoreUnavailable("lock timed out")
+    if isinstance(failure, _UNAVAILABLE):
+        return StoreUnavailable(f"no connection: {_first_line(failure) or 'timed out'}")
+    if isinstance(failure, asyncpg.InterfaceError):
+        # The driver raises this one for a pool or connection that closed under the call.
+        return StoreUnavailable(f"no connection: {_first_line(failure)}")
+    if isinstance(failure, asyncpg.UniqueViolationError):
+        return KeyTaken(_first_line(failure))
+    if isinstance(failure, asyncpg.UndefinedTableError | asyncpg.InvalidSchemaNameError):
+        return SchemaMissing("the database has no schema of Headgate; run `headgate migrate up`")
+    return BackendError(_first_line(failure) or type(failure).__name__)
+
+
+def _first_line(failure: BaseException) -> str:
+    return str(failure).split("\n", 1)[0]

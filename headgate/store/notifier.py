@@ -1,0 +1,51 @@
+"""Tells workers that a queue has work, after the commit and never more than needed.
+
+A notification takes a lock of the whole database until its commit, so it does not ride on the
+producers' transactions: they leave the name of the queue here, and one task sends what has
+gathered, each queue once per interval. A lost notification costs a poll interval and nothing else.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+from headgate.model.errors import StoreError
+from headgate.queries.wakeups import notify, wakeup_channel
+from headgate.store.database import Database
+
+_INTERVAL_MS: Final = 5
+
+
+class Notifier:
+    """Gathers the names of woken queues and notifies each at most once per interval."""
+
+    def __init__(self, database: Database, *, enabled: bool = True) -> None:
+        self._database = database
+        self._statement = notify(wakeup_channel(database.settings.schema))
+        self._enabled = enabled
+        self._woken: set[str] = set()
+        self._sending: asyncio.Task[None] | None = None
+
+    def wake(self, queues: Iterable[str]) -> None:
+        """Notes that these queues have new work. Returns at once."""
+        if not self._enabled:
+            return
+        self._woken.update(queues)
+        if self._woken and self._sending is None:
+            self._sending = asyncio.get_running_loop().create_task(self._send())
+
+    async def close(self) -> None:
+        """Sends what is left."""
+        if self._sending is not None:
+            await self._sending
+
+    async def _send(self) -> None:
+        try:
+            while self._woken:
+                queues, self._woken = sorted(self._woken), set()
+                with suppress(StoreError):
+                    await self._database.fetch(self._statement, {"queues": queues})
+                await asyncio.sleep(_INTERVAL_MS / 1000)
+        finally:
+            self._sending = None

@@ -1,0 +1,87 @@
+"""Enqueue on our own pool: one round trip where nothing speaks against the batch."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from headgate.model.envelope import Envelope, prepare
+from headgate.model.errors import DuplicateJob, StoreUnavailable
+from headgate.model.job import Enqueued, RequestKey
+from headgate.store.database import Database, Session
+from headgate.store.enqueueing import Batch, Row, enqueue, guarded_insert
+from headgate.store.failures import KeyTaken
+from headgate.store.notifier import Notifier
+
+_ATTEMPTS: Final = 5
+
+
+class Producer:
+    """Writes jobs. Every call is atomic: the whole batch is there, or nothing is."""
+
+    def __init__(self, database: Database, notifier: Notifier) -> None:
+        self._database = database
+        self._notifier = notifier
+
+    async def enqueue(
+        self, envelopes: Sequence[Envelope], *, request: RequestKey | None = None
+    ) -> list[Enqueued]:
+        """Enqueues the batch and says where each job of it ended, in order.
+
+        An id that exists with the same kind, fingerprint and queue is a replay and succeeds. A
+        `request` is for a single job: repeating its key answers with the job it made at first.
+
+        Raises `InvalidRequest` before any connection is taken, then `IdConflict`,
+        `FingerprintQuarantined`, `Backpressure` and `DuplicateJob` in this order of precedence,
+        and `StoreUnavailable`.
+        """
+        if not envelopes:
+            return []
+        generated = frozenset(
+            position for position, envelope in enumerate(envelopes) if not envelope.id
+        )
+        batch = Batch(prepare(envelopes), generated)
+        try:
+            rows = await self._database.fetch(*guarded_insert(batch, request))
+        except KeyTaken:
+            rows = []
+        if len(rows) == len(batch.envelopes):
+            self._wake(rows)
+            return [Enqueued(envelope.id) for envelope in batch.envelopes]
+        return await self._enqueue_slowly(batch, request)
+
+    async def _enqueue_slowly(self, batch: Batch, request: RequestKey | None) -> list[Enqueued]:
+        for _ in range(_ATTEMPTS):
+            try:
+                answer = await self._database.transact(
+                    lambda session: _converse(session, batch, request)
+                )
+            except KeyTaken:
+                # The same request won the race; the next look finds its job.
+                continue
+            if isinstance(answer, DuplicateJob):
+                raise answer
+            self._notifier.wake({envelope.queue for envelope in batch.envelopes})
+            return answer
+        raise StoreUnavailable("enqueue kept losing races; try again")
+
+    def _wake(self, rows: Sequence[Row]) -> None:
+        queues = {row["queue"] for row in rows if row["available"]}
+        if queues:
+            self._notifier.wake(queues)
+
+
+async def _converse(
+    session: Session, batch: Batch, request: RequestKey | None
+) -> list[Enqueued] | DuplicateJob:
+    conversation = enqueue(batch, request)
+    try:
+        step = next(conversation)
+        while True:
+            step = conversation.send(await session.fetch(*step))
+    except StopIteration as end:
+        answer: list[Enqueued] = end.value
+        return answer
+    except DuplicateJob as duplicate:
+        if duplicate.replaced:
+            # Returned, not raised: the change of the holder is to be committed.
+            return duplicate
+        raise

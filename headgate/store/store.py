@@ -1,0 +1,80 @@
+"""The store: what may be asked of PostgreSQL, port by port.
+
+The hot path (enqueue, admit, acknowledge, renew) has statements that an index serves in every
+part, and connections whose settings keep their plans that way; reads have connections of their
+own, so that no search waits in front of a worker.
+"""
+
+from typing import Self
+
+from headgate.store.compilation import Compiler
+from headgate.store.database import GATE_SETTINGS, Database
+from headgate.store.fleet import Duties, Workers
+from headgate.store.gate import Gate
+from headgate.store.inspection import Inspection
+from headgate.store.leases import Leases
+from headgate.store.listener import Listener
+from headgate.store.notifier import Notifier
+from headgate.store.producer import Producer
+from headgate.store.revisions import check
+from headgate.store.settings import StoreSettings
+from headgate.store.upkeep import Upkeep
+
+
+class Store:
+    """One installation of Headgate. Opening it does not connect; use it inside one event loop."""
+
+    def __init__(self, settings: StoreSettings) -> None:
+        compile_statement = Compiler(settings.schema)
+        self.settings = settings
+        self.database = Database(settings, compile_statement=compile_statement)
+        self.hot_path = Database(
+            settings, compile_statement=compile_statement, session_settings=GATE_SETTINGS
+        )
+        self._gate_database = Database(
+            settings,
+            compile_statement=compile_statement,
+            size=settings.gate_pool_size,
+            session_settings=GATE_SETTINGS,
+        )
+        self._notify_database = Database(settings, compile_statement=compile_statement, size=1)
+        self.notifier = Notifier(
+            self._notify_database, enabled=settings.notify and not settings.pooler
+        )
+        self.listener = Listener(settings)
+        self.producer = Producer(self.hot_path, self.notifier)
+        self.gate = Gate(self._gate_database)
+        self.leases = Leases(self.hot_path)
+        self.inspection = Inspection(self.database)
+        self.upkeep = Upkeep(self.hot_path, self.notifier)
+        self.duties = Duties(self.database)
+        self.workers = Workers(self.database)
+
+    @classmethod
+    async def open(cls, settings: StoreSettings) -> Self:
+        """A store on these settings; the first call connects."""
+        return cls(settings)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Sends the last wake-ups and closes every connection."""
+        await self.notifier.close()
+        await self.listener.close()
+        for database in (
+            self._gate_database,
+            self.hot_path,
+            self.database,
+            self._notify_database,
+        ):
+            await database.close()
+
+    async def check_schema(self) -> None:
+        """Raises `SchemaMissing` or `SchemaIncompatible` when this code cannot work with the
+        schema as it is, and `StoreUnavailable` when the database does not answer.
+        """
+        await check(self.database)

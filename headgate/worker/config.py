@@ -1,0 +1,100 @@
+"""How one worker behaves: values, judged once when they are made.
+
+What concerns the whole fleet (rates, ceilings, weights, pauses) is no worker's business: it lives
+in the store, where the gate reads it.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final, Self
+
+import msgspec
+
+from headgate.model.envelope import DEFAULT_QUEUE
+from headgate.model.errors import InvalidRequest
+from headgate.model.limits import MAX_INT32, MAX_NAME_BYTES, check_name
+
+_MIN_LEASE_MS: Final = 100
+
+
+class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
+    """The settings of a `Worker`. Raises `InvalidRequest` for what makes no sense.
+
+    - `queues`: where to take jobs from.
+    - `concurrency`: how many handlers run at a time.
+    - `lease_ms`: how long a job stays with a worker that says nothing; renewed every third of it.
+    - `poll_floor_ms`, `poll_ceiling_ms`, `poll_multiplier`, `poll_jitter`: the delays between polls
+      that find nothing. Wake-ups come on top of them.
+    - `prefetch_ms`: jobs are taken ahead that will start within this time at the rate measured, at
+      most `concurrency` of them; 0 takes none ahead.
+    - `shutdown_timeout_ms`: how long the first signal to end waits for running handlers.
+    - `shutdown_grace_ms`: how long a handler that was cancelled then has to clean up.
+    - `threads`: how many `def` handlers run at a time; 0 means as many as `concurrency`.
+    - `duties`: whether this worker takes part in reclaiming, promoting and counting.
+    - `worker_id`: who it is; "" makes one up. Jobs can be pinned to it.
+    """
+
+    queues: tuple[str, ...] = (DEFAULT_QUEUE,)
+    concurrency: int = 16
+    lease_ms: int = 30_000
+    poll_floor_ms: int = 50
+    poll_ceiling_ms: int = 2_000
+    poll_multiplier: float = 2.0
+    poll_jitter: float = 0.2
+    prefetch_ms: int = 100
+    shutdown_timeout_ms: int = 25_000
+    shutdown_grace_ms: int = 2_000
+    threads: int = 0
+    duties: bool = True
+    worker_id: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.queues:
+            raise InvalidRequest("queues must not be empty")
+        for queue in self.queues:
+            if not queue:
+                raise InvalidRequest("a queue must not be empty")
+            check_name("queue", queue)
+        if len(set(self.queues)) != len(self.queues):
+            raise InvalidRequest("queues must not contain duplicates")
+        self._at_least("concurrency", 1)
+        self._at_least("lease_ms", _MIN_LEASE_MS)
+        self._at_least("poll_floor_ms", 1)
+        self._at_least("poll_ceiling_ms", self.poll_floor_ms)
+        self._at_least("prefetch_ms", 0)
+        self._at_least("shutdown_timeout_ms", 0)
+        self._at_least("shutdown_grace_ms", 0)
+        self._at_least("threads", 0)
+        if self.poll_multiplier < 1:
+            raise InvalidRequest("poll_multiplier must be >= 1")
+        if not 0 <= self.poll_jitter <= 1:
+            raise InvalidRequest("poll_jitter must be between 0 and 1")
+        check_name("worker_id", self.worker_id)
+        if not self.worker_id.isascii():
+            raise InvalidRequest(f"worker_id must be at most {MAX_NAME_BYTES} ASCII bytes")
+
+    def _at_least(self, name: str, minimum: int) -> None:
+        value = getattr(self, name)
+        if not minimum <= value <= MAX_INT32:
+            raise InvalidRequest(f"{name} must be between {minimum} and {MAX_INT32}")
+
+    @classmethod
+    def from_environment(
+        cls, environment: Mapping[str, str] = os.environ, **given: Any
+    ) -> Self:
+        """What is `given`, and for the rest the variables `HEADGATE_QUEUES` (separated by commas),
+        `HEADGATE_CONCURRENCY`, `HEADGATE_LEASE_MS`, `HEADGATE_SHUTDOWN_TIMEOUT_MS` and
+        `HEADGATE_WORKER_ID`.
+        """
+        read: dict[str, Any] = {}
+        for name in ("concurrency", "lease_ms", "shutdown_timeout_ms"):
+            variable = f"HEADGATE_{name.upper()}"
+            if (value := environment.get(variable)) is not None:
+                if not (value.isascii() and value.isdigit()):
+                    raise InvalidRequest(f"{variable} is not a number")
+                read[name] = int(value)
+        if queues := environment.get("HEADGATE_QUEUES"):
+            read["queues"] = tuple(name.strip() for name in queues.split(","))
+        if worker_id := environment.get("HEADGATE_WORKER_ID"):
+            read["worker_id"] = worker_id
+        return cls(**{**read, **given})

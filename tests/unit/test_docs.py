@@ -1,0 +1,47 @@
+"""The pages agree with the code and with each other."""
+
+import ast
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def test_the_lifecycle_page_is_drawn_from_the_table() -> None:
+    drawing = runpy.run_path(str(DOCS / "draw_lifecycle.py"))
+    page = (DOCS / "explanation" / "lifecycle.md").read_text()
+    assert page == drawing["drawn"](page), "stale: run python docs/draw_lifecycle.py"
+
+
+def test_every_guarantee_names_a_test_that_exists() -> None:
+    rows = re.findall(
+        r"^\| (?!holds)(\S.*) \| (.+) \|$", (DOCS / "guarantees.md").read_text(), re.M
+    )
+    assert rows
+    for promise, proofs in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", proofs)
+        assert named, promise
+        for file, function in named:
+            tree = ast.parse((ROOT / file).read_text())
+            defined = {
+                node.name
+                for node in ast.walk(tree)
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            }
+            assert function in defined, f"{file} has no {function}"
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_decision_is_listed() -> None:
+    index = (DOCS / "README.md").read_text()
+    for record in (DOCS / "decisions").glob("*.md"):
+        assert f"decisions/{record.name}" in index
