@@ -4,15 +4,15 @@ PYTHONS = python3.11 python3.12 python3.13 python3.14 python3
 RUNS = import sys; sys.version_info >= (3, 11) and print(sys.executable)
 PYTHON ?= $(firstword $(foreach name,$(PYTHONS),$(shell $(name) -c '$(RUNS)' 2>/dev/null)))
 BIN = .venv/bin
-CODE = headgate alembic bench examples tests
 
 .PHONY: setup test lint demo bench clean
 
 setup: .venv/.ready
 
 .venv/.ready: pyproject.toml
-	@test -n "$$($(PYTHON) -c '$(RUNS)')" || { echo "Headgate needs Python 3.11 or newer: make setup PYTHON=/path/to/python" >&2; exit 1; }
-	$(PYTHON) -m venv .venv
+	@test -n "$$($(or $(PYTHON),false) -c '$(RUNS)' 2>/dev/null)" || \
+		{ echo "Headgate needs Python 3.11 or newer: make setup PYTHON=/path/to/python" >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
@@ -24,8 +24,8 @@ test: setup lint
 	$(BIN)/python -m pytest -n auto
 
 lint: setup
-	$(BIN)/ruff format --check $(CODE)
-	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -37,4 +37,4 @@ bench: .venv/.bench
 
 clean:
 	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .schemathesis
-	find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
+	find . -name __pycache__ -prune -exec rm -rf {} +

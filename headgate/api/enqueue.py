@@ -1,6 +1,6 @@
 """Putting jobs in: the body of a job, and what becomes of it."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -83,9 +83,7 @@ class EnqueueBody(msgspec.Struct, kw_only=True, frozen=True):
         Meta(description="Id of the only worker that may run it."),
         narrower(maxLength=255, pattern=r"^[\u0001-\u007f]*$"),
     ] = ""
-    max_attempts: Annotated[
-        Count | None, Meta(description=f"0 means {DEFAULT_MAX_ATTEMPTS}.")
-    ] = 0
+    max_attempts: Annotated[Count | None, Meta(description=f"0 means {DEFAULT_MAX_ATTEMPTS}.")] = 0
     retention_ms: Annotated[
         Milliseconds | None, Meta(description="How long a finished job is kept.")
     ] = 0
@@ -132,11 +130,11 @@ class EnqueueBody(msgspec.Struct, kw_only=True, frozen=True):
         )
 
 
-class EnqueuedBody(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+class EnqueuedBody(msgspec.Struct, kw_only=True, frozen=True):
     """`replayed` is there when an earlier request with this Idempotency-Key made the job."""
 
     id: str
-    replayed: bool = False
+    replayed: Literal[True] | msgspec.UnsetType = msgspec.UNSET
 
 
 @operation(
@@ -153,14 +151,19 @@ class EnqueuedBody(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True
     ),
     Answer(
         409,
-        "The unique key is held, or the id belongs to another job.",
-        DuplicateBody | ErrorBody,
+        "The unique key is held by another job.",
+        DuplicateBody,
         examples={
             "duplicate": DuplicateBody(
                 error="duplicate unique key", existing_id="mail-17", replaced=False
-            ),
-            "id conflict": ErrorBody(error="id conflict: job mail-17"),
+            )
         },
+    ),
+    Answer(
+        409,
+        "The id belongs to another job.",
+        ErrorBody,
+        examples={"id conflict": ErrorBody(error="id conflict: job mail-17")},
     ),
     Answer(423, "Jobs like this one killed their workers too often.", QuarantinedBody),
     Answer(429, "The queue is full; nothing was written.", BackpressureBody),
@@ -179,4 +182,5 @@ async def enqueue_job(request: ApiRequest, body: EnqueueBody) -> Response:
         else None
     )
     (enqueued,) = await request.store.producer.enqueue([envelope], request=key)
-    return json_response(EnqueuedBody(id=enqueued.id, replayed=enqueued.replayed), 201)
+    answer = EnqueuedBody(id=enqueued.id, replayed=True if enqueued.replayed else msgspec.UNSET)
+    return json_response(answer, 201)

@@ -178,7 +178,7 @@ class _OutageLog:
 _outages: Final = _OutageLog()
 
 
-def _answer_headgate_error(request: Request, error: Exception) -> Response:
+async def _answer_headgate_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HeadgateError)
     answer = answer_for(error)
     if answer is None:
@@ -189,7 +189,7 @@ def _answer_headgate_error(request: Request, error: Exception) -> Response:
     return json_response(body, status)
 
 
-def _answer_refusal(request: Request, error: Exception) -> Response:
+async def _answer_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
     return json_response(error.body, error.status, error.headers)
 

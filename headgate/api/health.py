@@ -6,15 +6,15 @@ from typing import Final, Literal
 import msgspec
 from starlette.responses import PlainTextResponse, Response
 
-from headgate.api.jobs import MAX_PAGE
 from headgate.api.operations import Answer, operation
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import json_response
+from headgate.store.inspection import MAX_PAGE
 
 VERSION: Final = version("headgate-queue")
 APPROXIMATE_COUNT_THRESHOLD: Final = 50_000
 
-_TEXT: Final = "text/plain; charset=utf-8"
+_TEXT: Final = "text/plain"
 
 
 class Limits(msgspec.Struct, kw_only=True):

@@ -15,8 +15,7 @@ from headgate.api.responses import json_response
 from headgate.api.wire import U32, narrower
 from headgate.model.errors import InvalidRequest
 from headgate.model.job import Job, JobFilter, JobPage
-
-MAX_PAGE: Final = 200
+from headgate.store.inspection import MAX_PAGE
 
 NO_SUCH_JOB: Final = Answer(
     404,
@@ -44,9 +43,9 @@ class ListJobs(msgspec.Struct, kw_only=True, frozen=True):
         ),
     ] = None
     queue: Annotated[str | None, Meta(description="The queue, exactly.")] = None
-    state: Annotated[
-        str | None, Meta(description="The state; an unknown one matches nothing.")
-    ] = None
+    state: Annotated[str | None, Meta(description="The state; an unknown one matches nothing.")] = (
+        None
+    )
     kind: Annotated[str | None, Meta(description="The kind, exactly.")] = None
     partition_key: Annotated[str | None, Meta(description="The partition, exactly.")] = None
     cursor: Annotated[
@@ -91,13 +90,24 @@ async def list_jobs(request: ApiRequest, query: ListJobs) -> Response:
     cursor = None if query.cursor is None else parse_integer(query.cursor, -_ROW_ID - 1, _ROW_ID)
     if query.cursor is not None and cursor is None:
         raise InvalidRequest("bad cursor")
-    if _cannot_match(conditions):
-        return json_response(JobPage(jobs=[], next_cursor=None))
-    limit = max(1, min(query.limit, MAX_PAGE))
-    return json_response(await request.store.inspection.jobs(conditions, cursor, limit))
+    page = await request.store.inspection.jobs(
+        conditions, cursor=cursor, limit=max(1, min(query.limit, MAX_PAGE))
+    )
+    return json_response(page)
 
 
-@operation("GET", "/jobs/{id}", Answer(200, "The job.", Job), NO_SUCH_JOB)
+@operation(
+    "GET",
+    "/jobs/{id}",
+    Answer(200, "The job.", Job),
+    Answer(
+        403,
+        "This instance never hands out payloads.",
+        ErrorBody,
+        examples={"forbidden": ErrorBody(error="forbidden")},
+    ),
+    NO_SUCH_JOB,
+)
 async def read_job(request: ApiRequest, id: str, query: ReadJob) -> Response:
     """Read one job.
 
@@ -105,12 +115,7 @@ async def read_job(request: ApiRequest, id: str, query: ReadJob) -> Response:
     """
     if query.include_payload and not request.config.payloads:
         raise Refusal(403, "forbidden")
-    # No text of the database holds NUL, so no job has such an id.
-    job = (
-        None
-        if "\0" in id
-        else await request.store.inspection.job(id, include_payload=query.include_payload)
-    )
+    job = await request.store.inspection.job(id, include_payload=query.include_payload)
     if job is None:
         raise absent("no such job")
     return json_response(job)
@@ -118,11 +123,3 @@ async def read_job(request: ApiRequest, id: str, query: ReadJob) -> Response:
 
 def _split(tags: str | None) -> tuple[str, ...]:
     return tuple(tag for tag in (tags or "").split(",") if tag)
-
-
-def _cannot_match(conditions: JobFilter) -> bool:
-    """Whether a condition asks for NUL, which no text of the database holds."""
-    values = msgspec.structs.astuple(conditions)
-    return any("\0" in value for value in values if isinstance(value, str)) or any(
-        "\0" in tag for tag in (*conditions.tags_all, *conditions.tags_any)
-    )

@@ -28,7 +28,10 @@ Handler = Callable[..., Awaitable[Response]]
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """One answer of an operation as the document shows it; `body` None means an empty one."""
+    """One answer of an operation as the document shows it; `body` None means an empty one.
+
+    An answer with a `name` is shared by many operations and stands in the document once.
+    """
 
     status: int
     description: str
@@ -36,6 +39,7 @@ class Answer(msgspec.Struct, frozen=True):
     media_type: str = "application/json"
     headers: Mapping[str, str] = {}
     examples: Mapping[str, Any] = {}
+    name: str = ""
 
 
 class Operation:
@@ -65,10 +69,16 @@ class Operation:
         body = arguments.pop("body", None)
         if tuple(arguments) != self.path_parameters:
             raise TypeError(f"{self.name} does not take the parameters of {self.path}")
-        self.query_type: Final[type[msgspec.Struct] | None] = query and query.annotation
-        self.body_type: Final[type[msgspec.Struct] | None] = body and body.annotation
-        self.query: Final = self.query_type and QueryReader(self.query_type)
-        self.body: Final = self.body_type and BodyReader(self.body_type, max_body_bytes)
+        self.query_type: Final[type[msgspec.Struct] | None] = (
+            None if query is None else query.annotation
+        )
+        self.body_type: Final[type[msgspec.Struct] | None] = (
+            None if body is None else body.annotation
+        )
+        self.query: Final = None if self.query_type is None else QueryReader(self.query_type)
+        self.body: Final = (
+            None if self.body_type is None else BodyReader(self.body_type, max_body_bytes)
+        )
 
     @property
     def mutates(self) -> bool:

@@ -8,6 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from headgate.api.config import ApiConfig
 from headgate.api.errors import Refusal
+from headgate.api.operations import Operation
 from headgate.api.schema_check import SchemaCheck
 from headgate.store.store import Store
 
@@ -17,9 +18,10 @@ _VISIBLE: Final = re.compile(rb"[!-~]{1,255}")
 class Api:
     """What all requests of one application share."""
 
-    def __init__(self, store: Store, config: ApiConfig) -> None:
+    def __init__(self, store: Store, config: ApiConfig, operations: tuple[Operation, ...]) -> None:
         self.store: Final = store
         self.config: Final = config
+        self.operations: Final = operations
         self.schema: Final = SchemaCheck(store)
 
 
@@ -32,6 +34,7 @@ class ApiRequest(Request):
         super().__init__(scope, receive, send)
         self.store: Final = api.store
         self.config: Final = api.config
+        self.operations: Final = api.operations
         self.idempotency_key: Final = idempotency_key
 
 

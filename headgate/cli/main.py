@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from headgate.cli import local, migrate
+from headgate.cli import api, local, migrate
 from headgate.model.errors import HeadgateError
 
 EXIT_FAILED = 1
@@ -17,6 +17,7 @@ application = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+application.command("api")(api.api)
 application.add_typer(local.application, name="local")
 application.add_typer(migrate.application, name="migrate")
 

@@ -2,6 +2,7 @@
 
 import logging
 import random
+import threading
 import time
 from collections.abc import Callable
 from typing import Final
@@ -58,30 +59,36 @@ class OutageLog:
     ) -> None:
         self._logger = logger
         self._clock = clock
+        self._lock = threading.Lock()
         self._since: float | None = None
         self._last_failure = 0.0
         self._next_line = 0.0
         self._gap_ms = _FIRST_LINE_MS
 
     def failed(self, what: str, error: StoreUnavailable) -> None:
-        """Notes that `what` failed."""
+        """Notes that `what` failed. From any thread."""
         now = self._clock()
-        self._last_failure = now
-        if self._since is None:
-            self._since = now
-            self._gap_ms = _FIRST_LINE_MS
-            self._next_line = now + _FIRST_LINE_MS / 1000
-            self._logger.warning("%s: %s; waiting", what, error)
-        elif now >= self._next_line:
-            self._logger.warning("%s: %s, for %d s now", what, error, now - self._since)
-            self._gap_ms = min(self._gap_ms * 2, _LAST_LINE_MS)
+        with self._lock:
+            self._last_failure = now
+            first = self._since is None
+            since = self._since = now if self._since is None else self._since
+            if not first and now < self._next_line:
+                return
+            self._gap_ms = _FIRST_LINE_MS if first else min(self._gap_ms * 2, _LAST_LINE_MS)
             self._next_line = now + self._gap_ms / 1000
+        if first:
+            self._logger.warning("%s: %s; waiting", what, error)
+        else:
+            self._logger.warning("%s: %s, for %d s now", what, error, now - since)
 
     def succeeded(self) -> None:
-        """Notes that the store answered."""
+        """Notes that the store answered. From any thread."""
         if self._since is None:
             return
         now = self._clock()
-        if now - self._last_failure >= _FIRST_LINE_MS / 1000:
-            self._logger.info("the store answers again, after %d s", now - self._since)
+        with self._lock:
+            since = self._since
+            if since is None or now - self._last_failure < _FIRST_LINE_MS / 1000:
+                return
             self._since = None
+        self._logger.info("the store answers again, after %d s", now - since)

@@ -22,7 +22,7 @@ class Lease(msgspec.Struct, frozen=True):
     fence: int
 
 
-class Claim(msgspec.Struct, kw_only=True):
+class Claim(msgspec.Struct):
     """One admitted job with everything a worker needs to run it, in the order of the columns."""
 
     job_id: str

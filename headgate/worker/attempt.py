@@ -42,7 +42,7 @@ class Stop(Enum):
     TIMEOUT = "timeout"
     DEADLINE = "deadline"
     LEASE_LOST = "lease lost"
-    SHUTDOWN = "shutdown"
+    RELEASED = "released"
 
 
 class Workbench:
@@ -72,6 +72,7 @@ class Attempt:
     __slots__ = (
         "_bench",
         "_context",
+        "_entered",
         "_limit_ms",
         "_stop",
         "_task",
@@ -80,6 +81,7 @@ class Attempt:
         "ended",
         "lease",
         "lease_ms",
+        "report",
         "taken_at",
     )
 
@@ -89,8 +91,10 @@ class Attempt:
         self.lease_ms = lease_ms
         self.taken_at = time.monotonic()
         self.ended = False
+        self.report: Acknowledgement | None = None
         self._bench = bench
         self._context: JobContext | None = None
+        self._entered = False
         self._limit_ms = 0
         self._stop: Stop | None = None
         self._task: asyncio.Task[None] | None = None
@@ -115,7 +119,8 @@ class Attempt:
         self._stop = reason
         if self._context is not None:
             self._context.stop()
-        if self._task is not None and not self._threaded:
+        # Cancelled before its first step, a task never enters its coroutine; that looks by itself.
+        if self._task is not None and self._entered and not self._threaded:
             self._task.cancel()
 
     def abandon(self, reason: Stop) -> None:
@@ -128,23 +133,28 @@ class Attempt:
         self._end(self._report_stop(self._stop or reason))
 
     async def _run(self) -> None:
-        try:
-            report = await self._perform()
-        except BaseException as raised:
-            # Whatever it is, it ends this attempt and nothing else.
-            report = self._classify(raised)
+        self._entered = True
+        report = None
+        if self._stop is None:
+            try:
+                report = await self._perform()
+            except BaseException as raised:
+                # Whatever it is, it ends this attempt and nothing else.
+                if self._stop is None:
+                    report = self._classify(raised)
         if self._stop is not None:
             report = self._report_stop(self._stop)
         self._end(report)
 
     def _end(self, report: Acknowledgement | None) -> None:
         if not self.ended:
+            self.report = report
             self.ended = True
+            # It refers back to this attempt; a cycle per job is work for the garbage collector.
+            self._context = None
             self._bench.ended(self, report)
 
     async def _perform(self) -> Acknowledgement | None:
-        if self._stop is not None:
-            return None
         claim = self.claim
         task = self._bench.tasks.get(claim.kind)
         if task is None:
@@ -210,11 +220,8 @@ class Attempt:
         if isinstance(raised, UndecodablePayload):
             logger.warning("job %s (%s): %s", self.claim.job_id, self.claim.kind, raised)
             return self._report(Outcome.UNDECODABLE, error=str(raised))
-        if self._stop is None:
-            level = logging.ERROR if is_panic(raised) else logging.INFO
-            logger.log(
-                level, "job %s (%s) failed", self.claim.job_id, self.claim.kind, exc_info=raised
-            )
+        level = logging.ERROR if is_panic(raised) else logging.INFO
+        logger.log(level, "job %s (%s) failed", self.claim.job_id, self.claim.kind, exc_info=raised)
         return self._report(Outcome.RETRY, error=failure_text(raised))
 
     def _classify_control_flow(self, flow: ControlFlow) -> Acknowledgement | None:
@@ -238,7 +245,7 @@ class Attempt:
         match reason:
             case Stop.LEASE_LOST:
                 return None
-            case Stop.SHUTDOWN:
+            case Stop.RELEASED:
                 return self._report(Outcome.RATE_LIMITED, error=RELEASED)
             case Stop.DEADLINE:
                 return self._report(Outcome.SKIP, error=DEADLINE_EXCEEDED)
@@ -279,5 +286,3 @@ def _only_cause(raised: BaseException) -> BaseException:
     while isinstance(raised, BaseExceptionGroup) and len(raised.exceptions) == 1:
         raised = raised.exceptions[0]
     return raised
-
-

@@ -1,6 +1,7 @@
 """What to write down about a handler that failed."""
 
 import traceback
+from asyncio import CancelledError
 from types import TracebackType
 
 from headgate.model.texts import clean
@@ -27,8 +28,13 @@ def failure_text(raised: BaseException) -> str:
 
 
 def is_panic(raised: BaseException) -> bool:
-    """Whether this is beyond what a handler is expected to raise."""
-    return not isinstance(raised, Exception) or isinstance(raised, MemoryError | RecursionError)
+    """Whether this is beyond what a handler is expected to raise.
+
+    A cancellation is not: the handler waited for something that was cancelled.
+    """
+    if isinstance(raised, MemoryError | RecursionError):
+        return True
+    return not isinstance(raised, Exception | CancelledError)
 
 
 def _handler_frames(frames: TracebackType | None) -> TracebackType | None:

@@ -66,9 +66,7 @@ class RateLimited(ControlFlow):
     It costs no attempt and leaves no trace in the job's history.
     """
 
-    def __init__(
-        self, *, after: timedelta | None = None, after_ms: int | None = None
-    ) -> None:
+    def __init__(self, *, after: timedelta | None = None, after_ms: int | None = None) -> None:
         """Raises `InvalidRequest` for a delay below one millisecond."""
         self.delay_ms = duration_ms("after", after, after_ms) or RATE_LIMITED_DELAY_MS
         super().__init__(f"rate limited for {self.delay_ms} ms")

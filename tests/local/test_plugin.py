@@ -22,10 +22,10 @@ NOTES = pathlib.Path(os.environ["NOTES"])
 async def look(dsn):
     connection = await asyncpg.connect(dsn)
     await connection.execute("CREATE TABLE mine ()")
-    templates = await connection.fetch("SELECT datname FROM pg_database WHERE datname ~ 'template_'")
+    names = await connection.fetch("SELECT datname FROM pg_database WHERE datname ~ 'template_'")
     cluster = await connection.fetchval("SHOW data_directory")
     await connection.close()
-    return f"{cluster}\\n{[name for name, in templates]}"
+    return f"{cluster}\\n{[name for name, in names]}"
 
 @pytest.mark.parametrize("number", range(4))
 def test_look(headgate_server, headgate_database, number):

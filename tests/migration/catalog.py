@@ -4,54 +4,57 @@ from typing import Final
 
 import asyncpg
 
+from headgate.queries.revisions import VERSION_TABLE
+
 # Nothing is in the search path then, so every definition names schemas in full.
 _SEARCH_NOTHING: Final = "SELECT set_config('search_path', '', false)"
 
-_RELATIONS: Final = """
-    SELECT c.oid, c.relname AS name, c.relkind, c.reloptions, c.relpersistence,
-           c.relispartition, c.relpartbound
-    FROM pg_class c WHERE c.relnamespace = to_regnamespace(quote_ident($1))
-      AND c.relname !~ '^headgate_schema_version'
-"""
-
 _QUERIES: Final = {
-    "relation": f"""
-        SELECT name, relkind::text, array_to_string(reloptions, ' '), relpersistence::text,
+    "relation": """
+        SELECT relname::text, relkind::text, array_to_string(reloptions, ' '), relpersistence::text,
                relispartition::text, pg_get_expr(relpartbound, oid), pg_get_partkeydef(oid)
-        FROM ({_RELATIONS}) AS relation
+        FROM pg_class AS relation
+        WHERE relnamespace = to_regnamespace(quote_ident($1))
     """,
-    "parent": f"""
-        SELECT name, inhparent::regclass::text
-        FROM ({_RELATIONS}) AS relation JOIN pg_inherits ON inhrelid = oid
+    "parent": """
+        SELECT relname::text, inhparent::regclass::text
+        FROM pg_class AS relation JOIN pg_inherits ON inhrelid = relation.oid
+        WHERE relnamespace = to_regnamespace(quote_ident($1))
     """,
-    "column": f"""
-        SELECT name, attnum::text, attname::text, format_type(atttypid, atttypmod),
+    "column": """
+        SELECT relname::text, attnum::text, attname::text, format_type(atttypid, atttypmod),
                attnotnull::text, attidentity::text, attgenerated::text, collname::text,
                pg_get_expr(adbin, adrelid), attstorage::text, attcompression::text
-        FROM ({_RELATIONS}) AS relation
+        FROM pg_class AS relation
         JOIN pg_attribute ON attrelid = relation.oid AND attnum > 0 AND NOT attisdropped
         LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
         LEFT JOIN pg_collation ON pg_collation.oid = attcollation
+        WHERE relnamespace = to_regnamespace(quote_ident($1))
     """,
-    "constraint": f"""
-        SELECT name, conname::text, pg_get_constraintdef(pg_constraint.oid), convalidated::text
-        FROM ({_RELATIONS}) AS relation JOIN pg_constraint ON conrelid = relation.oid
+    "constraint": """
+        SELECT relname::text, conname::text, pg_get_constraintdef(pg_constraint.oid),
+               convalidated::text
+        FROM pg_class AS relation JOIN pg_constraint ON conrelid = relation.oid
+        WHERE relnamespace = to_regnamespace(quote_ident($1))
     """,
-    "index": f"""
-        SELECT name, pg_get_indexdef(indexrelid), indisvalid::text, indisprimary::text
-        FROM ({_RELATIONS}) AS relation JOIN pg_index ON indexrelid = relation.oid
+    "index": """
+        SELECT relname::text, pg_get_indexdef(indexrelid), indisvalid::text, indisprimary::text
+        FROM pg_class AS relation JOIN pg_index ON indexrelid = relation.oid
+        WHERE relnamespace = to_regnamespace(quote_ident($1))
     """,
-    "sequence": f"""
-        SELECT name, format_type(seqtypid, NULL), seqstart::text, seqincrement::text,
+    "sequence": """
+        SELECT relname::text, format_type(seqtypid, NULL), seqstart::text, seqincrement::text,
                seqmax::text, seqcycle::text, refobjid::regclass::text, refobjsubid::text
-        FROM ({_RELATIONS}) AS relation
+        FROM pg_class AS relation
         JOIN pg_sequence ON seqrelid = relation.oid
         LEFT JOIN pg_depend ON objid = relation.oid AND deptype = 'a'
+        WHERE relnamespace = to_regnamespace(quote_ident($1))
     """,
-    "trigger": f"""
-        SELECT name, tgname::text, pg_get_triggerdef(pg_trigger.oid), tgenabled::text
-        FROM ({_RELATIONS}) AS relation
+    "trigger": """
+        SELECT relname::text, tgname::text, pg_get_triggerdef(pg_trigger.oid), tgenabled::text
+        FROM pg_class AS relation
         JOIN pg_trigger ON tgrelid = relation.oid AND NOT tgisinternal
+        WHERE relnamespace = to_regnamespace(quote_ident($1))
     """,
     "function": """
         SELECT proname::text, pg_get_functiondef(oid) FROM pg_proc
@@ -76,10 +79,10 @@ async def read_catalog(dsn: str, schema: str = "public") -> Catalog:
     try:
         await connection.fetch(_SEARCH_NOTHING)
         quoted = await connection.fetchval("SELECT quote_ident($1) || '.'", schema)
-        return frozenset(
-            (kind, *(str(value).replace(quoted, "~.") for value in row))
-            for kind, query in _QUERIES.items()
-            for row in await connection.fetch(query, schema)
-        )
+        things: set[tuple[str, ...]] = set()
+        for kind, query in _QUERIES.items():
+            for row in await connection.fetch(query, schema):
+                things.add((kind, *(str(value).replace(quoted, "~.") for value in row)))
+        return frozenset(thing for thing in things if not thing[1].startswith(VERSION_TABLE))
     finally:
         await connection.close()

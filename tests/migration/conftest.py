@@ -3,9 +3,11 @@
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
+import asyncpg
 import pytest
 from alembic import command
 from alembic.config import Config
@@ -15,6 +17,16 @@ from headgate.testing.clones import Clones
 
 REPOSITORY = Path(__file__).parents[2]
 NEXT = f"{int(revisions.NEWEST) + 1:04d}"
+
+Session: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+
+@pytest.fixture
+async def session(headgate_database: str) -> AsyncIterator[Session]:
+    """A session of somebody else on the migrated database."""
+    opened = await asyncpg.connect(headgate_database)
+    yield opened
+    await opened.close()
 
 
 @pytest.fixture

@@ -15,7 +15,10 @@ ODD_SCHEMA = "billing jobs"
 
 
 async def created(dsn: str) -> Catalog:
-    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://", 1))
+    engine = create_async_engine(
+        dsn.replace("postgresql://", "postgresql+asyncpg://", 1),
+        execution_options={"schema_translate_map": {None: "public"}},
+    )
     try:
         async with engine.begin() as connection:
             await connection.run_sync(metadata.create_all)
@@ -40,7 +43,6 @@ async def test_the_catalog_shows_what_matters(headgate_database: str) -> None:
     text = "\n".join(" ".join(thing) for thing in catalog)
     for part in (
         "fillfactor=50",
-        "PARTITION OF" if "PARTITION OF" in text else "DEFAULT",
         "RANGE (evicted_at_ms)",
         "REFERENCING OLD TABLE AS gone NEW TABLE AS fresh",
         "INSERT INTO ~.headgate_ledger",

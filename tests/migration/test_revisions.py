@@ -3,9 +3,8 @@
 import asyncio
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Awaitable, Callable
 
-import asyncpg
 import pytest
 from alembic.script import ScriptDirectory
 
@@ -15,14 +14,7 @@ from headgate.store.migration import Status, downgrade, status, upgrade
 from headgate.store.revisions import NEEDED, NEWEST, check
 from headgate.store.settings import StoreSettings
 from tests.migration.catalog import read_catalog
-from tests.migration.conftest import NEXT, REPOSITORY
-
-
-@pytest.fixture
-async def connection(headgate_database: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
-    opened = await asyncpg.connect(headgate_database)
-    yield opened
-    await opened.close()
+from tests.migration.conftest import NEXT, REPOSITORY, Session
 
 
 async def checked(dsn: str, schema: str = "public") -> None:
@@ -68,13 +60,13 @@ async def test_two_schemas_live_side_by_side(headgate_database: str) -> None:
 
 
 async def test_down_leaves_nothing_of_the_version_table(
-    headgate_database: str, connection: "asyncpg.Connection[asyncpg.Record]"
+    headgate_database: str, session: Session
 ) -> None:
     await downgrade(headgate_database)
     left = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace"
-    assert await connection.fetchval(left) == 0
+    assert await session.fetchval(left) == 0
     types = "SELECT count(*) FROM pg_type WHERE typnamespace = 'public'::regnamespace"
-    assert await connection.fetchval(types) == 0
+    assert await session.fetchval(types) == 0
 
 
 async def test_check_passes_on_the_schema_of_this_code(headgate_database: str) -> None:
@@ -84,7 +76,7 @@ async def test_check_passes_on_the_schema_of_this_code(headgate_database: str) -
 async def test_check_names_the_command_where_there_is_no_schema(empty_database: str) -> None:
     with pytest.raises(SchemaMissing, match="headgate migrate up"):
         await checked(empty_database)
-    with pytest.raises(SchemaMissing, match="schema nowhere .* `headgate migrate up`"):
+    with pytest.raises(SchemaMissing, match=r"schema nowhere .* `headgate migrate up`"):
         await checked(empty_database, "nowhere")
 
 
@@ -99,14 +91,16 @@ async def test_check_refuses_an_older_schema_than_it_needs(
 
 @pytest.mark.parametrize("minimum", [NEWEST, NEXT])
 async def test_check_obeys_the_minimum_of_a_newer_schema(
-    headgate_database: str, connection: "asyncpg.Connection[asyncpg.Record]", minimum: str
+    headgate_database: str, session: Session, minimum: str
 ) -> None:
-    await connection.execute("UPDATE headgate_schema_version SET version_num = $1", NEXT)
-    await connection.execute("INSERT INTO headgate_compatibility VALUES ($1, $2)", NEXT, minimum)
+    await session.execute("UPDATE headgate_schema_version SET version_num = $1", NEXT)
+    await session.execute("INSERT INTO headgate_compatibility VALUES ($1, $2)", NEXT, minimum)
     if minimum == NEWEST:
         await checked(headgate_database)
     else:
-        text = f"at revision {NEXT} and works with code of revision {NEXT} .* this code is of {NEWEST}"
+        text = (
+            f"at revision {NEXT} and works with code of revision {NEXT} .* this code is of {NEWEST}"
+        )
         with pytest.raises(SchemaIncompatible, match=text):
             await checked(headgate_database)
 
@@ -114,11 +108,11 @@ async def test_check_obeys_the_minimum_of_a_newer_schema(
 @pytest.mark.parametrize("migrate", [upgrade, downgrade])
 async def test_an_unknown_revision_is_not_migrated(
     headgate_database: str,
-    connection: "asyncpg.Connection[asyncpg.Record]",
-    migrate: Callable[..., AsyncIterator[list[str]]],
+    session: Session,
+    migrate: Callable[[str], Awaitable[list[str]]],
 ) -> None:
     before = await read_catalog(headgate_database)
-    await connection.execute("UPDATE headgate_schema_version SET version_num = '0042'")
+    await session.execute("UPDATE headgate_schema_version SET version_num = '0042'")
     with pytest.raises(SchemaIncompatible, match=f"revision 0042, .* knows is {NEWEST}"):
         await migrate(headgate_database)
     assert await read_catalog(headgate_database) == before

@@ -1,0 +1,1 @@
+"""Headgate beside other queues of Python on PostgreSQL: the same work on the same server."""

@@ -1,0 +1,51 @@
+"""Figures of a bench: two sides measured in one run, as a table or as JSON."""
+
+import argparse
+import statistics
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """One comparison. `ratio` is ours against the other, above one where ours is better."""
+
+    name: str
+    ours: float
+    other: float
+    ratio: float
+
+
+def compare(
+    name: str, ours: Sequence[float], other: Sequence[float], *, less_is_better: bool = False
+) -> Figure:
+    """Medians of both sides, and the median of the ratios of the rounds."""
+    pairs = zip(ours, other, strict=True)
+    ratios = [b / a if less_is_better else a / b for a, b in pairs]
+    return Figure(
+        name,
+        round(statistics.median(ours), 2),
+        round(statistics.median(other), 2),
+        round(statistics.median(ratios), 3),
+    )
+
+
+def arguments(description: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="fewer jobs and rounds")
+    parser.add_argument("--json", action="store_true", help="print a list of figures")
+    return parser.parse_args()
+
+
+def print_figures(figures: Sequence[Figure], *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(list(figures)).decode() + "\n")
+        return
+    width = max(len(figure.name) for figure in figures)
+    print(f"{'':{width}}  {'ours':>12}  {'other':>12}  {'ratio':>7}")
+    for figure in figures:
+        print(
+            f"{figure.name:{width}}  {figure.ours:>12,.2f}  {figure.other:>12,.2f}"
+            f"  {figure.ratio:>7.2f}"
+        )

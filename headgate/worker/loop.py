@@ -1,0 +1,130 @@
+"""The admission loop: asks the gate for as many jobs as there is room for."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from headgate.duties.outage import Backoff, OutageLog
+from headgate.model.errors import StoreError, StoreUnavailable
+from headgate.model.job import Claim
+from headgate.store.store import Store
+from headgate.worker.config import WorkerConfig
+from headgate.worker.polling import PollWindow
+from headgate.worker.slots import Slots
+
+_OUTAGE_FLOOR_MS: Final = 50
+_OUTAGE_CEILING_MS: Final = 5_000
+_FAULT_CEILING_MS: Final = 60_000
+_LISTEN_MS: Final = 60_000
+
+logger = logging.getLogger("headgate.worker")
+
+
+class AdmissionLoop:
+    """Keeps the slots of a worker filled.
+
+    An answer that fills most of what was asked is followed by the next question as soon as there is
+    room. Otherwise the queues are nearly empty, and the loop rests: until a wake-up, or for a time
+    that starts at the floor and doubles with every empty answer up to the ceiling. Nothing but a
+    wake-up shortens or restarts a rest. An outage of the store never ends the loop.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        config: WorkerConfig,
+        *,
+        worker_id: str,
+        slots: Slots,
+        admitted: Callable[[Sequence[Claim]], None],
+        window: PollWindow,
+        outage: OutageLog,
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._worker_id = worker_id
+        self._slots = slots
+        self._admitted = admitted
+        self._window = window
+        self._outage = outage
+        self._polling = Backoff(
+            config.poll_floor_ms,
+            config.poll_ceiling_ms,
+            multiplier=config.poll_multiplier,
+            jitter=config.poll_jitter,
+        )
+        self._failing = Backoff(_OUTAGE_FLOOR_MS, _OUTAGE_CEILING_MS)
+        self._faulty = Backoff(_OUTAGE_FLOOR_MS, _FAULT_CEILING_MS)
+        self._wake = asyncio.Event()
+        self._closing = asyncio.Event()
+        self._quiet = False
+
+    async def run(self) -> None:
+        """Admits until closed. An admission under way is waited for, since it may bring jobs."""
+        while not self._closing.is_set():
+            asked = self._slots.wanted()
+            if self._quiet or asked == 0:
+                self._slots.room.clear()
+                await self._slots.room.wait()
+                continue
+            self._wake.clear()
+            try:
+                await self._admit(asked)
+            except StoreUnavailable as error:
+                self._outage.failed("admission", error)
+                await self._rest(self._failing.next_ms(), self._closing)
+            except StoreError:
+                logger.exception("admission failed")
+                await self._rest(self._faulty.next_ms(), self._closing)
+
+    async def listen(self) -> None:
+        """Wakes the loop when one of its queues gets work; until cancelled."""
+        with self._store.listener.subscribe(self._config.queues) as subscription:
+            while True:
+                if await subscription.wait(_LISTEN_MS):
+                    self.wake()
+
+    def wake(self) -> None:
+        """There may be work now."""
+        self._polling.reset()
+        self._wake.set()
+
+    def set_quiet(self, quiet: bool) -> None:
+        """Stops asking for jobs, or begins again."""
+        self._quiet = quiet
+        self._slots.room.set()
+        self.wake()
+
+    def close(self) -> None:
+        """Asks for no more jobs; `run` returns when the last answer is in."""
+        self._closing.set()
+        self._slots.room.set()
+        self._wake.set()
+
+    async def _admit(self, asked: int) -> None:
+        """Asks the gate once, and rests when the answer says that little is left."""
+        try:
+            claims = await self._store.gate.admit(
+                self._worker_id, self._config.queues, asked, self._config.lease_ms
+            )
+        except StoreError:
+            self._window.record(empty=True)
+            raise
+        self._window.record(empty=not claims)
+        self._outage.succeeded()
+        self._failing.reset()
+        self._faulty.reset()
+        if not claims:
+            await self._rest(self._polling.next_ms(), self._wake)
+            return
+        self._polling.reset()
+        self._admitted(claims)
+        if 2 * len(claims) < asked:
+            await self._rest(self._polling.floor_ms, self._wake)
+
+    async def _rest(self, rest_ms: float, until: asyncio.Event) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(rest_ms / 1000):
+                await until.wait()

@@ -1,0 +1,331 @@
+"""The worker: its parts put together, and the order in which they begin and end."""
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from headgate.client.application import Headgate
+from headgate.duties.loop import Loop, all_loops
+from headgate.duties.outage import Backoff, OutageLog
+from headgate.duties.runner import DutyRunner
+from headgate.model.errors import StoreRefused, StoreUnavailable
+from headgate.model.job import Acknowledgement, Claim, Lease, WorkerBeat
+from headgate.store.store import Store
+from headgate.worker.acknowledgements import Acknowledgements, drained
+from headgate.worker.attempt import Attempt, Stop, Workbench
+from headgate.worker.config import WorkerConfig
+from headgate.worker.heartbeat import Heartbeat
+from headgate.worker.loop import AdmissionLoop
+from headgate.worker.outcomes import LeaseLost
+from headgate.worker.polling import PollWindow
+from headgate.worker.shutdown import Shutdown, set_within
+from headgate.worker.slots import Slots
+from headgate.worker.threads import HandlerThreads
+
+# What the end of a worker may take beyond waiting for handlers, in milliseconds. Together with the
+# grace for cancelled handlers it stays below five seconds, and below two when it must be quick.
+_FLUSH_MS: Final = 2_000
+_GOODBYE_MS: Final = 500
+_QUICK_GRACE_MS: Final = 200
+_QUICK_FLUSH_MS: Final = 800
+_QUICK_GOODBYE_MS: Final = 300
+
+_START_FLOOR_MS: Final = 100
+_START_CEILING_MS: Final = 5_000
+
+logger = logging.getLogger("headgate.worker")
+
+
+class Worker:
+    """Takes jobs of its queues and runs their handlers until it is told to stop.
+
+    Every job that it takes is acknowledged, released, or taken back by the store when its lease
+    ends: none is lost, and one may run twice.
+    """
+
+    def __init__(
+        self,
+        app: Headgate,
+        store: Store,
+        config: WorkerConfig | None = None,
+        *,
+        duties: Sequence[Loop] | None = None,
+    ) -> None:
+        """`duties` are all there are, unless given. The store stays the caller's to close."""
+        self.config = config or WorkerConfig()
+        self.worker_id = self.config.worker_id or _new_worker_id()
+        self.abandoned = 0
+        """How many handlers were still running when their jobs were released."""
+        self._app = app
+        self._store = store
+        self._status = "running"
+        self._resigned = asyncio.Event()
+        self._outage = OutageLog(logger)
+        self._shutdown = Shutdown()
+        self._window = PollWindow()
+        self._slots = Slots(self.config)
+        self._threads = HandlerThreads(self.config.threads or self.config.concurrency)
+        self._bench = Workbench(
+            worker_id=self.worker_id,
+            tasks=app.tasks,
+            threads=self._threads,
+            extend=self._extend,
+            ended=self._ended,
+        )
+        self._acknowledgements = Acknowledgements(
+            store, settled=self._slots.settled, outage=self._outage
+        )
+        self._admission = AdmissionLoop(
+            store,
+            self.config,
+            worker_id=self.worker_id,
+            slots=self._slots,
+            admitted=self._take,
+            window=self._window,
+            outage=self._outage,
+        )
+        self._heartbeat = Heartbeat(
+            store.settings,
+            lease_ms=self.config.lease_ms,
+            held=self._slots.held,
+            beat=self._beat,
+            lost=self._lost,
+            command=self.obey,
+            failed=self._heart_failed,
+            outage=self._outage,
+        )
+        self._failure: BaseException | None = None
+        self._duties = DutyRunner(
+            store,
+            all_loops() if duties is None else duties,
+            self.worker_id,
+            outage=self._outage,
+        )
+
+    async def run(self) -> None:
+        """Works until `shutdown`, an operator's command or a cancellation, and ends in order.
+
+        Waits for a database that is away, also at the start. Raises `StoreRefused`,
+        `SchemaMissing` or `SchemaIncompatible` when it cannot work with this database, and
+        `StoreUnavailable` at the end when reports could not be delivered: their jobs come back when
+        their leases end. A cancellation releases at once what runs. May be called once.
+        """
+        if not await self._schema_checked():
+            return
+        self._app.bind(self._store)
+        self._heartbeat.start()
+        logger.info("worker %s takes jobs from %s", self.worker_id, ", ".join(self.config.queues))
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._work(group)
+        except BaseException:
+            self._shutdown.release()
+            raise
+        finally:
+            await self._end()
+
+    def shutdown(self, *, now: bool = False) -> None:
+        """Ends the worker: takes nothing more and waits for handlers up to `shutdown_timeout_ms`.
+
+        With `now`, what runs is cancelled and its jobs are released at once, without a trace in
+        their history. To be called on the worker's event loop; may be repeated.
+        """
+        if now:
+            self._shutdown.release()
+        else:
+            self._shutdown.drain(self.config.shutdown_timeout_ms)
+
+    def release(self, after_ms: int, then: Callable[[], None]) -> None:
+        """The last resort for a worker whose event loop does not react: from its own thread, the
+        heartbeat gives back everything after `after_ms` and calls `then`. From any thread.
+        """
+        self._heartbeat.release(after_ms, then)
+
+    def quiet(self) -> None:
+        """Takes no more jobs until `resume`; what runs goes on, and so do the duties."""
+        self._admission.set_quiet(True)
+        self._announce("quiet")
+
+    def resume(self) -> None:
+        """Takes jobs again."""
+        self._admission.set_quiet(False)
+        self._announce("running")
+
+    def resign(self) -> None:
+        """Hands the duties over to other workers, until this one is started anew."""
+        self._resigned.set()
+        self._heartbeat.beat_soon()
+
+    def obey(self, command: str) -> None:
+        """Does what an operator asks through the store."""
+        logger.info("worker %s is told to %s", self.worker_id, command)
+        match command:
+            case "quiet":
+                self.quiet()
+            case "resume":
+                self.resume()
+            case "resign":
+                self.resign()
+            case "terminate":
+                self.shutdown()
+            case "restart":
+                self._announce("restarting")
+                self._shutdown.drain(None)
+            case _:
+                logger.warning("unknown command %s", command)
+
+    async def _schema_checked(self) -> bool:
+        """Waits for the database and looks at its schema; false when told to stop meanwhile."""
+        backoff = Backoff(_START_FLOOR_MS, _START_CEILING_MS)
+        while not self._shutdown.draining:
+            try:
+                await self._store.check_schema()
+            except StoreRefused:
+                raise
+            except StoreUnavailable as error:
+                self._outage.failed("start", error)
+                await self._shutdown.requested_within(backoff.next_ms())
+            else:
+                self._outage.succeeded()
+                return True
+        return False
+
+    async def _work(self, group: asyncio.TaskGroup) -> None:
+        admission = group.create_task(self._admission.run(), name="headgate admission")
+        listening = group.create_task(self._admission.listen(), name="headgate listener")
+        flushing = group.create_task(self._acknowledgements.run(), name="headgate flusher")
+        duties = group.create_task(self._run_duties(), name="headgate duties")
+        await self._shutdown.requested()
+        if self._failure is not None:
+            raise self._failure
+        if self._status != "restarting":
+            self._announce("terminating")
+        self._admission.close()
+        self._resigned.set()
+        listening.cancel()
+        # Jobs that the last admission brings are given back at once.
+        self._slots.close()
+        await self._let_finish(admission)
+        self._acknowledgements.close()
+        await asyncio.wait((flushing,), timeout=self._flush_ms / 1000)
+        flushing.cancel()
+        await duties
+
+    async def _let_finish(self, admission: "asyncio.Task[None]") -> None:
+        """Waits for running handlers as long as was granted, then ends the others."""
+        await self._shutdown.patience(self._slots.idle)
+        await asyncio.wait((admission,), timeout=_QUICK_GRACE_MS / 1000)
+        admission.cancel()
+        running = self._slots.running
+        if not running:
+            return
+        logger.info("worker %s releases %d running jobs", self.worker_id, len(running))
+        for attempt in running:
+            attempt.stop(Stop.RELEASED)
+        grace_ms = _QUICK_GRACE_MS if self._shutdown.releasing else self.config.shutdown_grace_ms
+        await set_within(self._slots.idle, grace_ms)
+
+    async def _end(self) -> None:
+        """Releases what is still held, delivers what is still to be said, and says goodbye."""
+        self._slots.close()
+        left = tuple(self._slots.running)
+        self.abandoned = len(left)
+        for attempt in left:
+            attempt.abandon(Stop.RELEASED)
+        delivered = await drained(self._acknowledgements, self._flush_ms)
+        quick = self._shutdown.releasing
+        told = await self._heartbeat.stop(_QUICK_GOODBYE_MS if quick else _GOODBYE_MS)
+        self._threads.close()
+        logger.info("worker %s has ended", self.worker_id)
+        if not delivered:
+            raise StoreUnavailable(
+                f"{len(self._acknowledgements)} reports could not be delivered;"
+                " these jobs run again when their leases end"
+            )
+        if not told:
+            raise StoreUnavailable("the worker ended without telling it")
+
+    @property
+    def _flush_ms(self) -> int:
+        return _QUICK_FLUSH_MS if self._shutdown.releasing else _FLUSH_MS
+
+    async def _run_duties(self) -> None:
+        if not self.config.duties:
+            return
+        running = asyncio.create_task(self._duties.run())
+        try:
+            await self._resigned.wait()
+        finally:
+            running.cancel()
+            await asyncio.wait((running,))
+
+    def _take(self, claims: Sequence[Claim]) -> None:
+        lease_ms = self.config.lease_ms
+        bench = self._bench
+        for replaced in self._slots.take([Attempt(claim, bench, lease_ms) for claim in claims]):
+            self._lose(replaced)
+
+    def _ended(self, attempt: Attempt, report: Acknowledgement | None) -> None:
+        if report is None:
+            self._slots.settled(attempt)
+        else:
+            self._acknowledgements.put(attempt, report)
+        self._slots.ended(attempt)
+
+    def _lost(self, lease: Lease) -> None:
+        attempt = self._slots.held.get(lease.job_id)
+        if attempt is not None and attempt.lease == lease and not attempt.ended:
+            self._lose(attempt)
+
+    def _lose(self, attempt: Attempt) -> None:
+        if attempt.ended:
+            return
+        logger.warning(
+            "job %s (%s): the lease is lost; stopping", attempt.claim.job_id, attempt.claim.kind
+        )
+        # Nothing that is not ours any more may be renewed or counted.
+        self._slots.settled(attempt)
+        if attempt.started:
+            attempt.stop(Stop.LEASE_LOST)
+        else:
+            attempt.abandon(Stop.LEASE_LOST)
+
+    async def _extend(self, attempt: Attempt, by_ms: int) -> None:
+        lost = await self._store.leases.renew([attempt.lease], by_ms)
+        if lost:
+            self._lose(attempt)
+            raise LeaseLost(attempt.claim.job_id)
+        attempt.lease_ms = max(attempt.lease_ms, by_ms)
+
+    def _announce(self, status: str) -> None:
+        self._status = status
+        self._heartbeat.beat_soon()
+
+    def _beat(self) -> WorkerBeat:
+        return WorkerBeat(
+            worker_id=self.worker_id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            queues=self.config.queues,
+            concurrency=self.config.concurrency,
+            inflight=len(self._slots.held),
+            polls=self._window.polls,
+            empty_polls=self._window.empty_polls,
+            status=self._status,
+            duties_active=self.config.duties and not self._resigned.is_set(),
+        )
+
+    def _heart_failed(self, raised: BaseException) -> None:
+        """Without renewals every job here would be taken for crashed: better to end."""
+        logger.error("the heartbeat has failed", exc_info=raised)
+        self._failure = raised
+        self._shutdown.release()
+
+
+def _new_worker_id() -> str:
+    host = socket.gethostname().encode("ascii", "replace").decode()[:200]
+    return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
