@@ -1,19 +1,22 @@
 """Fixtures for the tests of Headgate itself. The databases come from `headgate.testing.plugin`."""
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from headgate.store.store import Store
 
 pytest_plugins = ["headgate.testing.plugin"]
 
 
 @pytest.fixture
-async def store(headgate_database: str) -> AsyncIterator[Any]:
+async def store(headgate_database: str) -> AsyncIterator["Store"]:
     """An open store on a fresh database."""
-    # TEMPORARY: moves to the top when the module exists
-    from headgate.store.store import Store, StoreSettings
+    # TEMPORARY: these move to the top when headgate.store.store can be imported
+    from headgate.store.settings import StoreSettings
+    from headgate.store.store import Store
 
-    opened = await Store.open(StoreSettings(dsn=headgate_database))
-    yield opened
-    await opened.close()
+    async with Store(StoreSettings(dsn=headgate_database)) as opened:
+        yield opened

@@ -41,9 +41,7 @@ async def _enqueue_one_by_one(side: Side, jobs: int) -> None:
 
 
 async def _enqueue_concurrently(side: Side, jobs: int) -> None:
-    await asyncio.gather(
-        *(_enqueue_one_by_one(side, jobs // PRODUCERS) for _ in range(PRODUCERS))
-    )
+    await asyncio.gather(*(_enqueue_one_by_one(side, jobs // PRODUCERS) for _ in range(PRODUCERS)))
 
 
 async def _enqueue_in_batches(side: Side, jobs: int) -> None:

@@ -58,7 +58,7 @@ class Boundary:
         except ClientDisconnect:
             return
         except Exception:
-            _log.exception("request %s failed: %s %s", request_id, scope["method"], scope["path"])
+            _log.exception("request %s failed: %s %r", request_id, scope["method"], scope["path"])
             if started:
                 # Only the server can still tell the client: it breaks off the answer.
                 raise

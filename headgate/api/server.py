@@ -81,6 +81,7 @@ async def serve(
                 create_app(store, config),
                 access_log=False,
                 log_config=None,
+                log_level="warning",
                 proxy_headers=False,
                 server_header=False,
                 timeout_graceful_shutdown=DRAIN_LIMIT_S,

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from headgate.cli import api, local, migrate
+from headgate.cli import api, local, migrate, worker
 from headgate.model.errors import HeadgateError
 
 EXIT_FAILED = 1
@@ -18,6 +18,7 @@ application = typer.Typer(
     rich_markup_mode=None,
 )
 application.command("api")(api.api)
+application.command("worker")(worker.worker)
 application.add_typer(local.application, name="local")
 application.add_typer(migrate.application, name="migrate")
 

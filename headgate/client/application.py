@@ -38,7 +38,7 @@ class Headgate:
     """
 
     def __init__(self, *, dsn: str | None = None, schema: str = "public") -> None:
-        """Raises `InvalidRequest` for a DSN that is none. Without one, `open` asks the environment."""
+        """Without a DSN, `open` asks the environment. Raises `InvalidRequest` for what is none."""
         self._settings = None if dsn is None else StoreSettings(dsn=dsn, schema=schema)
         self._tasks: dict[str, Task[Any]] = {}
         self._store: Store | None = None
@@ -73,8 +73,8 @@ class Headgate:
 
         The function takes an optional first parameter for the context (annotated `JobContext`, or
         named `ctx`) and at most one payload, whose annotation is the payload type. `async def`
-        runs on the event loop, `def` in a thread. `aliases` are kinds that it answers too, `version`
-        is the version of its payload's form, `options` hold for each of its jobs.
+        runs on the event loop, `def` in a thread. `aliases` are kinds that it answers too,
+        `version` is that of its payload's form, `options` hold for each of its jobs.
 
         Raises `RegistrationError` at once for a kind that breaks the rule or is taken, for options
         that no job could have, and for a function of another shape.

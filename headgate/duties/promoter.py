@@ -14,5 +14,4 @@ class Promoter:
     batch = 1_000
 
     async def run_once(self, store: Store) -> int:
-        promoted = await store.upkeep.promote_due(self.batch)
-        return promoted.count
+        return await store.upkeep.promote_due(self.batch)

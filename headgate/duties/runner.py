@@ -13,7 +13,7 @@ from headgate.model.errors import StoreError, StoreUnavailable
 from headgate.store.store import Store
 
 _MIN_LEASE_MS: Final = 5_000
-_RELEASE_SECONDS: Final = 1
+_RELEASE_SECONDS: Final = 0.5
 _MAX_FAULT_PAUSE_MS: Final = 60_000
 
 logger = logging.getLogger("headgate.duties")

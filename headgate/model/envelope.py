@@ -51,7 +51,7 @@ class Envelope(msgspec.Struct, kw_only=True, gc=False):
 
     `id` "" asks for a generated one; `fingerprint` "" for the one that the content gives. A zero in
     `schema_version`, `weight` or `max_attempts` and an empty `queue` ask for the default;
-    `scheduled_at_ms` 0 means now. `unique_key` None is no key, b"" is a key.
+    `scheduled_at_ms` 0 means now, `delay_ms` after now. `unique_key` None is no key, b"" is a key.
     """
 
     id: str = ""
@@ -66,6 +66,7 @@ class Envelope(msgspec.Struct, kw_only=True, gc=False):
     priority: int = 0
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     scheduled_at_ms: int = 0
+    delay_ms: int = 0
     timeout_ms: int = 0
     deadline_ms: int = 0
     retention_ms: int = 0
@@ -143,6 +144,7 @@ def _judge(envelope: Envelope, batch_bytes: int) -> int:
         envelope.schema_version | envelope.weight | envelope.priority | envelope.max_attempts
     ) & _UNUSUAL_INT32 or (
         envelope.scheduled_at_ms
+        | envelope.delay_ms
         | envelope.timeout_ms
         | envelope.deadline_ms
         | envelope.retention_ms
@@ -160,6 +162,8 @@ def _judge(envelope: Envelope, batch_bytes: int) -> int:
         _judge_tags(envelope.tags)
     if envelope.pending and envelope.scheduled_at_ms:
         raise InvalidRequest("pending jobs cannot also set scheduled_at_ms")
+    if envelope.delay_ms and (envelope.pending or envelope.scheduled_at_ms):
+        raise InvalidRequest("delay_ms excludes pending and scheduled_at_ms")
     if not plain:
         check_characters("sticky_worker", envelope.sticky_worker)
         if len(envelope.sticky_worker) > MAX_NAME_BYTES or not envelope.sticky_worker.isascii():
@@ -197,6 +201,7 @@ def _judge_numbers(envelope: Envelope) -> None:
     check_priority(envelope.priority)
     check_count("max_attempts", envelope.max_attempts)
     check_milliseconds("scheduled_at_ms", envelope.scheduled_at_ms)
+    check_milliseconds("delay_ms", envelope.delay_ms)
     check_milliseconds("timeout_ms", envelope.timeout_ms)
     check_milliseconds("deadline_ms", envelope.deadline_ms)
     check_milliseconds("retention_ms", envelope.retention_ms)

@@ -60,7 +60,9 @@ def amend_holder(replace: int, *, debounce: bool) -> Executable:
     amendable = is_state(job.c.state, *_AMENDABLE)
     pending = job.c.state == state_value("pending")
     if debounce:
-        values["state"] = cast(case((pending, state_value("pending")), else_=state_value("scheduled")), job_state)
+        values["state"] = cast(
+            case((pending, state_value("pending")), else_=state_value("scheduled")), job_state
+        )
         values["scheduled_at_ms"] = case(
             (pending, job.c.scheduled_at_ms),
             else_=now + _given("debounce_ms", BigInteger),
@@ -68,7 +70,9 @@ def amend_holder(replace: int, *, debounce: bool) -> Executable:
     elif replace & REPLACE_SCHEDULED_AT:
         scheduled = job.c.state == state_value("scheduled")
         due = _given("scheduled_at_ms", BigInteger)
+        delay = _given("delay_ms", BigInteger)
         values["scheduled_at_ms"] = case(
+            (scheduled & (delay > literal_column("0")), now_ms + delay),
             (scheduled & (due > number(0)), due),
             (scheduled, now),
             else_=job.c.scheduled_at_ms,

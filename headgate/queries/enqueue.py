@@ -75,6 +75,7 @@ INPUTS: Final[Mapping[str, _Input]] = {
     "priority": _Input(Integer(), "0"),
     "max_attempts": _Input(Integer(), "25"),
     "scheduled_at_ms": _Input(BigInteger(), "0"),
+    "delay_ms": _Input(BigInteger(), "0"),
     "timeout_ms": _Input(BigInteger(), "0"),
     "deadline_ms": _Input(BigInteger(), "0"),
     "retention_ms": _Input(BigInteger(), "0"),
@@ -90,7 +91,7 @@ INPUTS: Final[Mapping[str, _Input]] = {
 }
 REQUIRED: Final = frozenset(name for name, given in INPUTS.items() if given.default is None)
 
-_SCHEDULING = frozenset({"scheduled_at_ms", "unique_debounce_ms", "pending"})
+_SCHEDULING = frozenset({"scheduled_at_ms", "delay_ms", "unique_debounce_ms", "pending"})
 # Columns that take their input as it is; the others are derived from it below.
 _PLAIN = (
     "kind",
@@ -126,13 +127,15 @@ def insert_jobs(
     given: frozenset[str],
     *,
     guarded: bool,
+    tolerant: bool,
     probe_ids: bool = False,
     request: bool = False,
 ) -> Executable:
     """Inserts the batch in its order; a row (id, queue, available) for each job that is now there.
 
-    `given` names the optional inputs. `guarded` writes all or nothing and raises on a race that no
-    guard could see; without it, what clashes is left out and the caller counts. `probe_ids` guards
+    `given` names the optional inputs. `guarded` writes nothing when something visible speaks against
+    the batch. What clashes otherwise is left out when `tolerant`, so that the caller counts the
+    rows; else it raises, which undoes the statement. `probe_ids` guards
     ids that callers chose. `request` records the key `request_scope`, `request_key` for the job.
     """
     names = [name for name in INPUTS if name in REQUIRED or name in given]
@@ -164,7 +167,7 @@ def insert_jobs(
     if guarded:
         rows = rows.where(*_guards(source, given, probe_ids=probe_ids, request=request))
     writing = insert(job).from_select(list(values), rows.order_by(source.c.position))
-    if not guarded:
+    if tolerant:
         writing = writing.on_conflict_do_nothing()
     inserted = writing.returning(
         job.c.id,
@@ -192,6 +195,7 @@ def _placement(
         return state_value("available"), now_ms
     due = case(
         (value("unique_debounce_ms") > _zero(), now_ms + value("unique_debounce_ms")),
+        (value("delay_ms") > _zero(), now_ms + value("delay_ms")),
         (value("scheduled_at_ms") > _zero(), value("scheduled_at_ms")),
         else_=now_ms,
     )

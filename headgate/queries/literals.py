@@ -21,3 +21,7 @@ def word(value: str) -> ColumnElement[Any]:
 
 def always() -> ColumnElement[bool]:
     return literal_column("true")
+
+
+def never() -> ColumnElement[bool]:
+    return literal_column("false")

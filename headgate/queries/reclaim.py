@@ -89,7 +89,10 @@ def reclaim() -> Executable:
             job.c.state == state_value("running"),
         )
         .values(
-            state=cast(case((condemned, state_value("quarantined")), else_=state_value("retryable")), job_state),
+            state=cast(
+                case((condemned, state_value("quarantined")), else_=state_value("retryable")),
+                job_state,
+            ),
             crash_attempt=job.c.crash_attempt + one,
             scheduled_at_ms=case(
                 (condemned, job.c.scheduled_at_ms),

@@ -7,12 +7,12 @@ abort the caller's transaction. What must be undone in part stands behind a save
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, Self, TypeVar
 
 import msgspec
 from sqlalchemy import Executable, text
 
-from headgate.model.envelope import Envelope
+from headgate.model.envelope import Envelope, prepare
 from headgate.model.errors import (
     Backpressure,
     DuplicateJob,
@@ -72,6 +72,14 @@ class Batch:
                 self.parameters[f"{name}_array"] = values
                 given.add(name)
         self.given = frozenset(given)
+
+    @classmethod
+    def of(cls, envelopes: Sequence[Envelope]) -> Self:
+        """Judges the envelopes and takes them up. Raises what `prepare` raises."""
+        generated = frozenset(
+            position for position, envelope in enumerate(envelopes) if not envelope.id
+        )
+        return cls(prepare(envelopes), generated)
 
     @property
     def keyed(self) -> bool:
@@ -134,10 +142,16 @@ def enqueue(batch: Batch, request: RequestKey | None = None) -> Conversation[lis
     raise StoreUnavailable("enqueue kept losing races; try again")
 
 
-def guarded_insert(batch: Batch, request: RequestKey | None) -> tuple[Executable, dict[str, Any]]:
+def guarded_insert(
+    batch: Batch, request: RequestKey | None = None, *, tolerant: bool = False
+) -> tuple[Executable, dict[str, Any]]:
     """The statement that writes the batch at once where nothing speaks against it."""
     statement = insert_jobs(
-        batch.given, guarded=True, probe_ids=batch.chooses_ids, request=request is not None
+        batch.given,
+        guarded=True,
+        tolerant=tolerant,
+        probe_ids=batch.chooses_ids,
+        request=request is not None,
     )
     if request is None:
         return statement, batch.parameters
@@ -152,7 +166,7 @@ def _write(batch: Batch, request: RequestKey | None) -> Conversation[bool]:
     yield _SAVEPOINT, {}
     parameters = {**batch.parameters, **(_request_parameters(request) if request else {})}
     rows = yield (
-        insert_jobs(batch.given, guarded=False, request=request is not None),
+        insert_jobs(batch.given, guarded=False, tolerant=True, request=request is not None),
         parameters,
     )
     if len(rows) == len(batch.envelopes):
@@ -232,6 +246,7 @@ def _respect_holders(batch: Batch) -> Conversation[None]:
                     "new_priority": envelope.priority,
                     "new_max_attempts": envelope.max_attempts,
                     "new_scheduled_at_ms": envelope.scheduled_at_ms,
+                    "new_delay_ms": envelope.delay_ms,
                     "new_debounce_ms": envelope.unique_debounce_ms,
                     "new_tags": _encode_json(envelope.tags).decode(),
                 },

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from headgate.model.envelope import Envelope, prepare
+from headgate.model.envelope import Envelope
 from headgate.model.errors import DuplicateJob, StoreUnavailable
 from headgate.model.job import Enqueued, RequestKey
 from headgate.store.database import Database, Session
@@ -35,10 +35,7 @@ class Producer:
         """
         if not envelopes:
             return []
-        generated = frozenset(
-            position for position, envelope in enumerate(envelopes) if not envelope.id
-        )
-        batch = Batch(prepare(envelopes), generated)
+        batch = Batch.of(envelopes)
         try:
             rows = await self._database.fetch(*guarded_insert(batch, request))
         except KeyTaken:

@@ -57,6 +57,10 @@ class Acknowledgements:
         self._reports.append(_Report(attempt.claim.job_id, attempt, acknowledgement))
         self._arrived.set()
 
+    @property
+    def closed(self) -> bool:
+        return self._closing.is_set()
+
     def close(self) -> None:
         """Nothing more is put; `run` returns when all is sent."""
         self._closing.set()
@@ -145,11 +149,9 @@ class Acknowledgements:
         self._uncertain.discard(report.attempt)
         self._settled(report.attempt)
 
-
-async def drained(acknowledgements: Acknowledgements, limit_ms: float) -> bool:
-    """Closes and waits until everything is sent, at most `limit_ms`; whether it was."""
-    acknowledgements.close()
-    with suppress(TimeoutError):
-        async with asyncio.timeout(limit_ms / 1000):
-            await acknowledgements.run()
-    return not len(acknowledgements)
+    async def drain(self, limit_ms: float) -> None:
+        """Closes, and sends in place of a `run` that was interrupted, at most for `limit_ms`."""
+        self.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_ms / 1000):
+                await self.run()

@@ -6,6 +6,7 @@ in the store, where the gate reads it.
 
 import os
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 import msgspec
@@ -79,7 +80,12 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
             raise InvalidRequest(f"{name} must be between {minimum} and {MAX_INT32}")
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ, **given: Any) -> Self:
+    def from_environment(
+        cls,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        given: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Self:
         """What is `given`, and for the rest the variables `HEADGATE_QUEUES` (separated by commas),
         `HEADGATE_CONCURRENCY`, `HEADGATE_LEASE_MS`, `HEADGATE_SHUTDOWN_TIMEOUT_MS` and
         `HEADGATE_WORKER_ID`.

@@ -1,7 +1,7 @@
 """What was asked of a worker: to go on, to drain, or to let go of everything now."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Awaitable
 
 
 class Shutdown:
@@ -10,7 +10,8 @@ class Shutdown:
     def __init__(self) -> None:
         self._draining = asyncio.Event()
         self._releasing = asyncio.Event()
-        self._limit_ms: int | None = None
+        self.limit_ms: int | None = None
+        """How long handlers may go on in a drain; None for as long as they like."""
 
     @property
     def draining(self) -> bool:
@@ -24,10 +25,10 @@ class Shutdown:
     def drain(self, limit_ms: int | None) -> None:
         """Take nothing more and let what runs come to its end, within the limit if there is one.
 
-        A limit on top of a drain without one is a limit.
+        A limit that follows a drain without one counts.
         """
-        if not self.draining or self._limit_ms is None:
-            self._limit_ms = limit_ms
+        if not self.draining or self.limit_ms is None:
+            self.limit_ms = limit_ms
         self._draining.set()
 
     def release(self) -> None:
@@ -35,31 +36,24 @@ class Shutdown:
         self._draining.set()
         self._releasing.set()
 
-    async def requested(self) -> None:
-        """Returns when the worker is to end."""
-        await self._draining.wait()
+    async def requested(self, limit_ms: float | None = None) -> None:
+        """Returns when the worker is to end, or after the limit."""
+        await _first(self._draining.wait(), limit_ms=limit_ms)
 
-    async def requested_within(self, limit_ms: float) -> bool:
-        """Waits for that at most `limit_ms`; whether it came."""
-        return await set_within(self._draining, limit_ms)
-
-    async def patience(self, done: asyncio.Event) -> bool:
-        """Waits until `done` as long as was granted; whether it was done."""
-        if self.releasing:
-            return done.is_set()
-        limit = None if self._limit_ms is None else self._limit_ms / 1000
-        waits = [asyncio.create_task(event.wait()) for event in (done, self._releasing)]
-        try:
-            await asyncio.wait(waits, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-        return done.is_set()
+    async def wait(self, done: Awaitable[object], limit_ms: float | None) -> None:
+        """Waits for `done`, at most `limit_ms`, and no longer once everything is to be let go."""
+        await _first(done, self._releasing.wait(), limit_ms=limit_ms)
 
 
-async def set_within(event: asyncio.Event, limit_ms: float) -> bool:
-    """Waits for the event at most `limit_ms`; whether it was set."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(limit_ms / 1000):
-            await event.wait()
-    return event.is_set()
+async def _first(*awaited: Awaitable[object], limit_ms: float | None) -> None:
+    futures = [asyncio.ensure_future(each) for each in awaited]
+    own = [future for future, each in zip(futures, awaited, strict=True) if future is not each]
+    try:
+        await asyncio.wait(
+            futures,
+            timeout=None if limit_ms is None else limit_ms / 1000,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+    finally:
+        for future in own:
+            future.cancel()

@@ -15,14 +15,14 @@ from headgate.duties.runner import DutyRunner
 from headgate.model.errors import StoreRefused, StoreUnavailable
 from headgate.model.job import Acknowledgement, Claim, Lease, WorkerBeat
 from headgate.store.store import Store
-from headgate.worker.acknowledgements import Acknowledgements, drained
+from headgate.worker.acknowledgements import Acknowledgements
 from headgate.worker.attempt import Attempt, Stop, Workbench
 from headgate.worker.config import WorkerConfig
 from headgate.worker.heartbeat import Heartbeat
 from headgate.worker.loop import AdmissionLoop
 from headgate.worker.outcomes import LeaseLost
 from headgate.worker.polling import PollWindow
-from headgate.worker.shutdown import Shutdown, set_within
+from headgate.worker.shutdown import Shutdown
 from headgate.worker.slots import Slots
 from headgate.worker.threads import HandlerThreads
 
@@ -122,11 +122,16 @@ class Worker:
         try:
             async with asyncio.TaskGroup() as group:
                 await self._work(group)
-        except BaseException:
+        except BaseException as raised:
             self._shutdown.release()
+            try:
+                await self._end()
+            except StoreUnavailable as error:
+                logger.error("%s", error)
+            if isinstance(raised, BaseExceptionGroup) and len(raised.exceptions) == 1:
+                raise raised.exceptions[0] from None
             raise
-        finally:
-            await self._end()
+        await self._end()
 
     def shutdown(self, *, now: bool = False) -> None:
         """Ends the worker: takes nothing more and waits for handlers up to `shutdown_timeout_ms`.
@@ -188,7 +193,7 @@ class Worker:
                 raise
             except StoreUnavailable as error:
                 self._outage.failed("start", error)
-                await self._shutdown.requested_within(backoff.next_ms())
+                await self._shutdown.requested(backoff.next_ms())
             else:
                 self._outage.succeeded()
                 return True
@@ -204,54 +209,66 @@ class Worker:
             raise self._failure
         if self._status != "restarting":
             self._announce("terminating")
-        self._admission.close()
         self._resigned.set()
+        self._admission.close()
         listening.cancel()
         # Jobs that the last admission brings are given back at once.
         self._slots.close()
         await self._let_finish(admission)
+        self._abandon()
         self._acknowledgements.close()
-        await asyncio.wait((flushing,), timeout=self._flush_ms / 1000)
+        await self._shutdown.wait(flushing, _FLUSH_MS)
+        if self._shutdown.releasing:
+            await asyncio.wait((flushing,), timeout=_QUICK_FLUSH_MS / 1000)
         flushing.cancel()
         await duties
 
     async def _let_finish(self, admission: "asyncio.Task[None]") -> None:
-        """Waits for running handlers as long as was granted, then ends the others."""
-        await self._shutdown.patience(self._slots.idle)
-        await asyncio.wait((admission,), timeout=_QUICK_GRACE_MS / 1000)
+        """Waits for running handlers as long as was granted, then tells the others to end."""
+        finished = asyncio.create_task(self._finished(admission))
+        await self._shutdown.wait(finished, self._shutdown.limit_ms)
+        if not finished.done():
+            running = self._slots.running
+            logger.info("worker %s releases %d running jobs", self.worker_id, len(running))
+            for attempt in running:
+                attempt.stop(Stop.RELEASED)
+            await self._shutdown.wait(finished, self.config.shutdown_grace_ms)
+        if not finished.done() and self._shutdown.releasing:
+            await asyncio.wait((finished,), timeout=_QUICK_GRACE_MS / 1000)
+        finished.cancel()
         admission.cancel()
-        running = self._slots.running
-        if not running:
-            return
-        logger.info("worker %s releases %d running jobs", self.worker_id, len(running))
-        for attempt in running:
-            attempt.stop(Stop.RELEASED)
-        grace_ms = _QUICK_GRACE_MS if self._shutdown.releasing else self.config.shutdown_grace_ms
-        await set_within(self._slots.idle, grace_ms)
 
-    async def _end(self) -> None:
-        """Releases what is still held, delivers what is still to be said, and says goodbye."""
-        self._slots.close()
-        left = tuple(self._slots.running)
-        self.abandoned = len(left)
+    async def _finished(self, admission: "asyncio.Task[None]") -> None:
+        await asyncio.wait((admission,))
+        await self._slots.idle.wait()
+
+    def _abandon(self) -> None:
+        """Ends what still runs for the store: handlers that do not react to being cancelled."""
+        left = self._slots.running
+        self.abandoned += len(left)
         for attempt in left:
             attempt.abandon(Stop.RELEASED)
-        delivered = await drained(self._acknowledgements, self._flush_ms)
+
+    async def _end(self) -> None:
+        """Lets go of what is still held, and says goodbye."""
+        if not self._acknowledgements.closed:
+            self._slots.close()
+            for attempt in self._slots.running:
+                attempt.stop(Stop.RELEASED)
+            await asyncio.sleep(0)
+            self._abandon()
+            await self._acknowledgements.drain(_QUICK_FLUSH_MS)
         quick = self._shutdown.releasing
         told = await self._heartbeat.stop(_QUICK_GOODBYE_MS if quick else _GOODBYE_MS)
         self._threads.close()
         logger.info("worker %s has ended", self.worker_id)
-        if not delivered:
+        if len(self._acknowledgements):
             raise StoreUnavailable(
                 f"{len(self._acknowledgements)} reports could not be delivered;"
                 " these jobs run again when their leases end"
             )
-        if not told:
-            raise StoreUnavailable("the worker ended without telling it")
-
-    @property
-    def _flush_ms(self) -> int:
-        return _QUICK_FLUSH_MS if self._shutdown.releasing else _FLUSH_MS
+        if not told and not quick:
+            raise StoreUnavailable("the last heartbeat of the worker was not taken")
 
     async def _run_duties(self) -> None:
         if not self.config.duties:

@@ -10,6 +10,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from headgate.local import LocalServer
 from tests.local.conftest import eventually
 
 PLUGINS = ("-p", "headgate.testing.plugin", "-p", "no:cacheprovider")
@@ -79,3 +80,17 @@ async def test_an_ended_run_takes_its_server_with_it(
     eventually(lambda: not cluster.parent.exists())
     with pytest.raises(OSError, match="Connect call failed"):
         await asyncpg.connect((tmp_path / "server").read_text())
+
+
+async def test_a_named_server_is_used_and_left_clean(
+    tmp_path: Path, alone: dict[str, str], server: LocalServer
+) -> None:
+    with server.hold() as status:
+        run = begin(tmp_path, {**alone, "HEADGATE_TEST_DATABASE_URL": status.dsn})
+        output, _ = run.communicate()
+        assert run.returncode == 0, output
+        assert (tmp_path / "server").read_text() == status.dsn
+        connection = await asyncpg.connect(status.dsn)
+        names = await connection.fetch("SELECT datname FROM pg_database ORDER BY datname")
+        await connection.close()
+    assert [name for (name,) in names] == ["postgres", "template0", "template1"]

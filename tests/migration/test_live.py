@@ -50,6 +50,10 @@ ENQUEUE = """
 """
 BUILDING = "SELECT count(*) FROM pg_stat_progress_create_index"
 """Concurrent builds in this server; a build waits in there for the transactions before it."""
+MIGRATORS = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'headgate-migrate'
+"""
 
 
 async def eventually(condition: Callable[[], object]) -> None:
@@ -115,7 +119,10 @@ async def test_a_lock_that_ends_is_waited_for(
 
 
 async def test_an_index_is_built_while_jobs_are_enqueued(
-    headgate_database: str, session: Session, next_revision: AddRevision
+    headgate_database: str,
+    session: Session,
+    next_revision: AddRevision,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     next_revision(*ADD_INDEX)
     transaction = session.transaction(isolation="repeatable_read")
@@ -135,6 +142,7 @@ async def test_an_index_is_built_while_jobs_are_enqueued(
         await transaction.commit()
         assert await upgrading == [NEXT]
         await watcher.close()
+    assert "trying again" not in caplog.text
     index = [
         thing for thing in await read_catalog(headgate_database) if "headgate_job_added" in thing
     ]
@@ -168,6 +176,10 @@ async def test_migrators_at_once_apply_each_revision_once(new_database: Callable
     # One connection for each of the four, and no right to create a schema that is there already.
     await name_role(owner, "CREATE ROLE %I LOGIN PASSWORD 'migrator' CONNECTION LIMIT 4", role)
     await name_role(owner, 'CREATE SCHEMA "billing jobs" AUTHORIZATION %I', role)
+    # They start in their own time; they get to work together.
+    await owner.execute(
+        "SELECT pg_advisory_lock(hashtextextended('headgate migration of billing jobs', 0))"
+    )
     url = make_url(dsn).set(username=role, password="migrator")
     environment = {
         **os.environ,
@@ -185,6 +197,11 @@ async def test_migrators_at_once_apply_each_revision_once(new_database: Callable
             )
             for _ in range(4)
         ]
+        async with asyncio.timeout(30):
+            while await owner.fetchval(MIGRATORS) < 4:
+                assert all(migrator.returncode is None for migrator in migrators)
+                await asyncio.sleep(0.01)
+        await owner.execute("SELECT pg_advisory_unlock_all()")
         answers = [await migrator.communicate() for migrator in migrators]
         assert [migrator.returncode for migrator in migrators] == [0] * 4, answers
         assert sorted(stdout.decode() for stdout, _ in answers) == [

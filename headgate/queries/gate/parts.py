@@ -21,10 +21,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from headgate.queries.clock import instant
 from headgate.queries.lanes import LANE
-from headgate.queries.literals import number
+from headgate.queries.literals import number, word
 from headgate.queries.states import is_state, state_value
-from headgate.tables import active_partition, job, quarantine
+from headgate.tables import job, quarantine
+
+# Something with the columns of a lane: columns of a selectable, or a mapping of values.
+Lane = Any
 
 QUEUES: Final = bindparam("queues", type_=ARRAY(Text))
 CAPACITY: Final = bindparam("capacity", type_=Integer)
@@ -69,34 +73,34 @@ def materialized(statement: Any, name: str) -> CTE:
     return made
 
 
-def waits_in(waiting: FromClause, lane: Any) -> list[ColumnElement[bool]]:
-    """The row of `headgate_job` is available in `lane`: all that the index of lanes asks for."""
-    return [
-        *(waiting.c[name] == lane[name] for name in LANE),
-        is_state(waiting.c.state, "available"),
-    ]
+def clock() -> CTE:
+    """The clock, read once, for all that one statement writes."""
+    return materialized(select(instant().label("now_ms")), "clock")
 
 
-def not_quarantined(waiting: FromClause) -> ColumnElement[bool]:
-    return ~exists(
-        select(number(1)).where(quarantine.c.fingerprint == waiting.c.fingerprint)
-    )
+def read(made: CTE, name: str) -> ScalarSelect[Any]:
+    """The only value of a CTE of one row."""
+    return select(made.c[name]).scalar_subquery()
 
 
-def lane_of(entry: FromClause) -> list[ColumnElement[Any]]:
-    return [entry.c[name] for name in LANE]
-
-
-def is_lane(entry: FromClause, lane: Any) -> list[ColumnElement[bool]]:
+def is_lane(entry: FromClause, lane: Lane) -> list[ColumnElement[bool]]:
     return [entry.c[name] == lane[name] for name in LANE]
 
 
-def served_lanes(entry: FromClause = active_partition) -> list[ColumnElement[bool]]:
-    """Entries that this worker may serve: of the queues it polls, pinned to it or to nobody."""
-    return [
-        entry.c.queue == any_(QUEUES),
-        entry.c.sticky_worker.in_([_nobody(), WORKER]),
-    ]
+def is_served(entry: FromClause) -> list[ColumnElement[bool]]:
+    """The lane is for this worker: of a queue it polls, and pinned to it or to nobody."""
+    return [entry.c.queue == any_(QUEUES), entry.c.sticky_worker.in_([word(""), WORKER])]
+
+
+def next_jobs(waiting: FromClause, lane: Lane, *columns: Any) -> Select[Any]:
+    """The jobs that wait in a lane, first come first served, without the quarantined ones."""
+    quarantined = exists(select(number(1)).where(quarantine.c.fingerprint == waiting.c.fingerprint))
+    return (
+        select(*columns)
+        .select_from(waiting)
+        .where(*is_lane(waiting, lane), is_state(waiting.c.state, "available"), ~quarantined)
+        .order_by(waiting.c.scheduled_at_ms, waiting.c.id)
+    )
 
 
 def claim(

@@ -1,0 +1,107 @@
+"""Rate classes: token buckets in whole numbers, without drift.
+
+A level is kept in units of token times window (`scaled`): then a refill of `limit_per_window`
+tokens per window adds `limit_per_window` units per millisecond, and what is less than a token stays
+as the remainder. A class without a bucket is unlimited; a paused one gives nothing.
+"""
+
+from sqlalchemy import (
+    CTE,
+    BigInteger,
+    ColumnElement,
+    FromClause,
+    Select,
+    and_,
+    case,
+    cast,
+    func,
+    not_,
+    or_,
+    select,
+    update,
+)
+
+from headgate.queries.literals import always, number, word
+from headgate.tables import rate_bucket
+
+
+def scaled_level(bucket: FromClause, now_ms: ColumnElement[int]) -> ColumnElement[int]:
+    """What the bucket holds now, in units of token times window.
+
+    Time counts only as far as it takes to fill the bucket, which keeps the product in range after
+    any idle time, and never backwards, so a gate that read the clock earlier refills nothing twice.
+    """
+    full = bucket.c.burst * bucket.c.window_ms
+    held = bucket.c.tokens * bucket.c.window_ms + bucket.c.remainder
+    elapsed_ms = func.greatest(number(0), now_ms - bucket.c.refilled_at_ms, type_=BigInteger)
+    # The limit may be 0 where CASE does not look.
+    to_full_ms = (full - held) // func.nullif(
+        bucket.c.limit_per_window, number(0), type_=BigInteger
+    ) + number(1)
+    refill = case(
+        (
+            bucket.c.limit_per_window > number(0),
+            func.least(elapsed_ms, to_full_ms, type_=BigInteger) * bucket.c.limit_per_window,
+        ),
+        else_=number(0),
+    )
+    return func.least(full, held + refill, type_=BigInteger)
+
+
+def is_open(rate_class: ColumnElement[str], now_ms: ColumnElement[int]) -> ColumnElement[bool]:
+    """The class lets something pass, as far as can be seen without a lock."""
+    bucket = rate_bucket.alias()
+    gives = and_(not_(bucket.c.paused), scaled_level(bucket, now_ms) >= bucket.c.window_ms)
+    verdict = select(gives).where(bucket.c.name == rate_class).scalar_subquery()
+    return or_(rate_class == word(""), func.coalesce(verdict, always()))
+
+
+def locked_classes(lane: CTE, now_ms: ColumnElement[int]) -> Select[tuple[str, bool, int, int]]:
+    """The classes of the walked lanes that have a bucket, each with what it holds: (name, held,
+    burst, window_ms, scaled). A bucket that another gate holds now, or that was paused meanwhile,
+    is there without `held`.
+
+    The level is that of the newest version, as the lock re-reads the row.
+    """
+    named = (
+        select(lane.c.rate_class.label("name"))
+        .where(lane.c.rate_class != word(""))
+        .distinct()
+        .subquery("named")
+    )
+    bucket = rate_bucket.alias()
+    known = select(always()).where(bucket.c.name == named.c.name).scalar_subquery()
+    held = rate_bucket.alias()
+    locked = (
+        select(
+            always().label("held"),
+            held.c.burst,
+            held.c.window_ms,
+            scaled_level(held, now_ms).label("scaled"),
+        )
+        .where(held.c.name == named.c.name, not_(held.c.paused))
+        .with_for_update(skip_locked=True, of=held)
+        .lateral("locked")
+    )
+    return select(named.c.name, locked).select_from(named.outerjoin(locked, always())).where(known)
+
+
+def spend(locked: CTE, chosen: CTE, now_ms: ColumnElement[int]) -> CTE:
+    """Takes the cost of the chosen jobs out of the buckets; those that give nothing stay as is."""
+    spent = (
+        select(chosen.c.rate_class, cast(func.sum(chosen.c.cost), BigInteger).label("tokens"))
+        .where(chosen.c.cost > number(0))
+        .group_by(chosen.c.rate_class)
+        .subquery("spent")
+    )
+    left = locked.c.scaled - spent.c.tokens * locked.c.window_ms
+    return (
+        update(rate_bucket)
+        .where(rate_bucket.c.name == locked.c.name, locked.c.name == spent.c.rate_class)
+        .values(
+            tokens=left // locked.c.window_ms,
+            remainder=left % locked.c.window_ms,
+            refilled_at_ms=func.greatest(rate_bucket.c.refilled_at_ms, now_ms),
+        )
+        .cte("spending")
+    )

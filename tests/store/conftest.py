@@ -1,0 +1,40 @@
+"""What tests of the store share: the store itself, and a session that looks over its shoulder."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeAlias
+
+import asyncpg
+import pytest
+
+from headgate.store.settings import StoreSettings
+from headgate.store.store import Store
+from tests.store.rows import Observer
+
+OpenStore: TypeAlias = Callable[..., Store]
+
+
+@pytest.fixture
+async def open_store(headgate_database: str) -> AsyncIterator[OpenStore]:
+    """Opens further stores on the database of the test, with settings of their own."""
+    opened: list[Store] = []
+
+    def open_one(**settings: Any) -> Store:
+        opened.append(Store(StoreSettings(**{"dsn": headgate_database, **settings})))
+        return opened[-1]
+
+    yield open_one
+    for store in opened:
+        await store.close()
+
+
+@pytest.fixture
+async def store(open_store: OpenStore) -> Store:
+    return open_store()
+
+
+@pytest.fixture
+async def observer(headgate_database: str) -> AsyncIterator[Observer]:
+    """A session of its own on the database of the test."""
+    connection = await asyncpg.connect(headgate_database)
+    yield connection
+    await connection.close()
