@@ -17,7 +17,6 @@ from alembic.util import CommandError
 from sqlalchemy import Connection, text
 from sqlalchemy.schema import CreateSchema
 
-import headgate.ddl  # noqa: F401  # completes the metadata
 from headgate.model.errors import HeadgateError
 from headgate.queries.revisions import VERSION_TABLE, schema_exists
 from headgate.store.migration import LOCK_TIMEOUT_MS, migrating, name_schema

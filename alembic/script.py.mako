@@ -3,18 +3,15 @@
 Revises ${down_revision or "nothing"}.
 """
 
-from alembic import op
 import sqlalchemy as sa
-${imports if imports else ""}
+from alembic import op
+${imports + "\n" if imports else ""}
+revision = "${up_revision}"
+down_revision = "${down_revision}"
 
-revision = ${repr(up_revision)}
-down_revision = ${repr(down_revision)}
-branch_labels = ${repr(branch_labels)}
-depends_on = ${repr(depends_on)}
-
-# The oldest revision whose code works with this schema. Raise it only when older code breaks: until
-# then a fleet can be deployed piece by piece.
-minimum_revision = ${repr(down_revision)}
+# The oldest revision whose code works with this schema; code that is older refuses to start. While
+# the code before this one still works, a fleet can be deployed piece by piece.
+minimum_revision = "${down_revision}"
 
 # Jobs run while this does:
 # - Every statement here waits 3 seconds for a lock at most; then the whole revision is rolled back
@@ -24,7 +21,9 @@ minimum_revision = ${repr(down_revision)}
 #
 #       with op.get_context().autocommit_block():
 #           op.execute("SET lock_timeout = 0")  # it waits for old transactions, and blocks nobody
-#           op.drop_index("headgate_job_x", "headgate_job", if_exists=True, postgresql_concurrently=True)
+#           op.drop_index(
+#               "headgate_job_x", "headgate_job", if_exists=True, postgresql_concurrently=True
+#           )
 #           op.create_index("headgate_job_x", "headgate_job", ["x"], postgresql_concurrently=True)
 #           op.execute("RESET lock_timeout")
 #
@@ -39,12 +38,10 @@ compatibility = sa.table(
 
 
 def upgrade() -> None:
-    ${upgrades if upgrades else "pass"}
-    op.bulk_insert(
-        compatibility, [{"revision": revision, "minimum_revision": minimum_revision}]
-    )
+    ${upgrades if upgrades else "# Change it."}
+    op.bulk_insert(compatibility, [{"revision": revision, "minimum_revision": minimum_revision}])
 
 
 def downgrade() -> None:
-    ${downgrades if downgrades else "pass"}
+    ${downgrades if downgrades else "# Take it back."}
     op.execute(compatibility.delete().where(compatibility.c.revision == revision))

@@ -51,6 +51,9 @@ class Boundary:
                 headers += (header for header in _DEFAULTS if header[0] not in present)
                 headers.append((b"x-request-id", request_id.encode()))
                 message["headers"] = headers
+            elif scope["method"] == "HEAD":
+                # Not every server drops it.
+                message = {**message, "body": b""}
             await send(message)
 
         try:

@@ -74,7 +74,8 @@ class QueryReader(Generic[Parameters]):
         info = inspect.type_info(struct)
         assert isinstance(info, inspect.StructType)
         self._converters = {field.encode_name: _converter(field.type) for field in info.fields}
-        self._required = tuple(field.encode_name for field in info.fields if field.required)
+        self.names: Final = tuple(self._converters)
+        self.required: Final = tuple(each.encode_name for each in info.fields if each.required)
 
     def read(self, query_string: bytes) -> Parameters:
         """The parameters, form-decoded: `+` is a space, bytes that are not UTF-8 become U+FFFD.
@@ -96,7 +97,7 @@ class QueryReader(Generic[Parameters]):
             if value is None:
                 raise Refusal(400, f"invalid query parameter `{name}`")
             values[name] = value
-        for name in self._required:
+        for name in self.required:
             if name not in values:
                 raise Refusal(400, f"missing query parameter `{name}`")
         return self._struct(**values)

@@ -3,7 +3,6 @@
 import asyncio
 import importlib
 import logging
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated
@@ -13,6 +12,7 @@ import typer
 
 from headgate.api.config import ApiConfig
 from headgate.api.server import listen, serve
+from headgate.cli.targets import load_target
 from headgate.model.errors import InvalidRequest
 from headgate.store.settings import StoreSettings
 
@@ -60,25 +60,8 @@ def api(
 
 
 def load_config(target: str) -> ApiConfig:
-    """The configuration that `module:attribute` names. Raises `InvalidRequest`.
-
-    An error inside the module passes: its traceback is what its author needs.
-    """
-    module_name, colon, attribute = target.partition(":")
-    if not colon or not module_name or not attribute:
-        raise InvalidRequest(f"`{target}` is not of the form module:attribute")
-    # As `python -m` does: the module is looked for where the command was called.
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise
-        raise InvalidRequest(f"there is no module {error.name}") from None
-    found = getattr(module, attribute, None)
-    if found is None:
-        raise InvalidRequest(f"{module_name} has no {attribute}")
+    """The configuration that `module:attribute` names. Raises `InvalidRequest`."""
+    found = load_target(target)
     config = found() if callable(found) else found
     if not isinstance(config, ApiConfig):
         raise InvalidRequest(f"{target} is no ApiConfig")

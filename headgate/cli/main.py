@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from headgate.cli import api, local, migrate, worker
+from headgate.cli import api, demo, dev, local, migrate, worker
 from headgate.model.errors import HeadgateError
 
 EXIT_FAILED = 1
@@ -19,6 +19,8 @@ application = typer.Typer(
 )
 application.command("api")(api.api)
 application.command("worker")(worker.worker)
+application.command("dev")(dev.dev)
+application.command("demo")(demo.demo)
 application.add_typer(local.application, name="local")
 application.add_typer(migrate.application, name="migrate")
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import importlib
 import logging
 import os
 import sys
@@ -11,6 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
+from headgate.cli.targets import load_target
 from headgate.client.application import Headgate
 from headgate.model.errors import HeadgateError, InvalidRequest
 from headgate.store.settings import StoreSettings
@@ -86,21 +86,7 @@ def load_application(name: str) -> Headgate:
 
     Raises `HeadgateError` with what is wrong with the name; what the module itself raises passes.
     """
-    module_name, _, attribute = name.partition(":")
-    if not module_name or not attribute:
-        raise InvalidRequest(f"`{name}` is not of the form module:attribute, such as shop.jobs:app")
-    if (directory := os.getcwd()) not in sys.path:
-        sys.path.insert(0, directory)
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        # The module itself, or a package it is in; anything else is missing inside of it.
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise
-        raise InvalidRequest(f"no module named {error.name} (looked for {module_name})") from error
-    app = getattr(module, attribute, None)
-    if app is None:
-        raise InvalidRequest(f"module {module_name} has no {attribute}")
+    app = load_target(name)
     if not isinstance(app, Headgate):
         raise InvalidRequest(f"{name} is a {type(app).__name__}, not a Headgate application")
     return app

@@ -7,6 +7,7 @@ an annotated combination of them.
 from typing import Any, Final
 
 import msgspec
+from msgspec import inspect
 
 from headgate.client.errors import RegistrationError
 from headgate.client.signature import NoPayload
@@ -34,8 +35,11 @@ class PayloadCodec:
         self._class = payload_type if _is_checked_by_class(payload_type) else None
         try:
             decoder = msgspec.json.Decoder(Any if self._nothing else payload_type)
+            strange = _first_strange_type(inspect.type_info(payload_type), set())
         except TypeError as error:
             raise RegistrationError(f"payload type {payload_type!r}: {error}") from error
+        if strange is not None and not self._nothing:
+            raise RegistrationError(f"payload type {payload_type!r}: {strange!r} has no JSON form")
         self._decode = decoder.decode
 
     def encode(self, kind: str, payload: Any) -> bytes:
@@ -67,6 +71,21 @@ class PayloadCodec:
             return self._decode(encoded)
         except Exception as error:
             raise UndecodablePayload(f"payload: {error}") from error
+
+
+def _first_strange_type(part: object, seen: set[int]) -> Any:
+    """The first type inside `part` that msgspec leaves to others; None when it knows them all."""
+    if isinstance(part, inspect.CustomType):
+        return part.cls
+    if isinstance(part, tuple):
+        inside = list(part)
+    elif isinstance(part, inspect.Type | inspect.Field) and id(part) not in seen:
+        seen.add(id(part))
+        inside = [getattr(part, name) for name in part.__struct_fields__]
+    else:
+        return None
+    found = (_first_strange_type(each, seen) for each in inside)
+    return next((strange for strange in found if strange is not None), None)
 
 
 def _is_checked_by_class(payload_type: Any) -> bool:

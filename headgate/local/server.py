@@ -34,6 +34,14 @@ START_LIMIT_MS = 60_000
 STOP_LIMIT_MS = 30_000
 POLL_MS = 5
 
+CONNECTION_FAILURES = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the server was killed between two messages
+)
+
 UNSAFE_BUT_FAST: Mapping[str, str] = {
     "fsync": "off",
     "synchronous_commit": "off",
@@ -251,7 +259,7 @@ class LocalServer:
         dsn = self.directory.dsn(postmaster.port)
         try:
             version, cluster = blocking(server_identity(dsn))
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except CONNECTION_FAILURES as error:
             raise LocalServerError(f"the server of {root} does not answer: {error}") from error
         if not self._is_ours(cluster):
             raise LocalServerError(f"port {postmaster.port} serves {cluster}, not {root}")

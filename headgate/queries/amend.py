@@ -72,7 +72,7 @@ def amend_holder(replace: int, *, debounce: bool) -> Executable:
         due = _given("scheduled_at_ms", BigInteger)
         delay = _given("delay_ms", BigInteger)
         values["scheduled_at_ms"] = case(
-            (scheduled & (delay > literal_column("0")), now_ms + delay),
+            (scheduled & (delay > number(0)), now + delay),
             (scheduled & (due > number(0)), due),
             (scheduled, now),
             else_=job.c.scheduled_at_ms,

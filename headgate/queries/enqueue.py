@@ -27,7 +27,6 @@ from sqlalchemy import (
     case,
     cast,
     column,
-    exists,
     func,
     literal_column,
     null,
@@ -133,10 +132,10 @@ def insert_jobs(
 ) -> Executable:
     """Inserts the batch in its order; a row (id, queue, available) for each job that is now there.
 
-    `given` names the optional inputs. `guarded` writes nothing when something visible speaks against
-    the batch. What clashes otherwise is left out when `tolerant`, so that the caller counts the
-    rows; else it raises, which undoes the statement. `probe_ids` guards
-    ids that callers chose. `request` records the key `request_scope`, `request_key` for the job.
+    `given` names the optional inputs. `guarded` writes nothing when something visible speaks
+    against the batch. What clashes otherwise is left out when `tolerant`, so that the caller counts
+    the rows; else it raises, which undoes the statement. `probe_ids` guards ids that callers chose.
+    `request` records the key `request_scope`, `request_key` for the job.
     """
     names = [name for name in INPUTS if name in REQUIRED or name in given]
     clock = select(instant().label("now_ms")).cte("clock").prefix_with("MATERIALIZED")
@@ -152,16 +151,16 @@ def insert_jobs(
     def value(name: str) -> ColumnElement[Any]:
         return source.c[name] if name in source.c else literal_column(str(INPUTS[name].default))
 
-    now_ms = clock.c.now_ms
+    now = clock.c.now_ms
     values: dict[str, ColumnElement[Any]] = {name: value(name) for name in _PLAIN if name in names}
     values["ulid"] = source.c.id
-    values["enqueued_at_ms"] = now_ms
-    values["state"], values["scheduled_at_ms"] = _placement(value, given, now_ms)
+    values["enqueued_at_ms"] = now
+    values["state"], values["scheduled_at_ms"] = _placement(value, given, now)
     if "headers" in given:
         values["headers"] = cast(source.c.headers, JSONB)
     if "unique_window_ms" in given:
         values["unique_expires_at_ms"] = case(
-            (value("unique_window_ms") > _zero(), now_ms + value("unique_window_ms"))
+            (value("unique_window_ms") > _zero(), now + value("unique_window_ms"))
         )
     rows = select(*values.values()).select_from(source.join(clock, always()))
     if guarded:
@@ -188,20 +187,20 @@ def insert_jobs(
 
 
 def _placement(
-    value: Any, given: frozenset[str], now_ms: ColumnElement[int]
+    value: Any, given: frozenset[str], now: ColumnElement[int]
 ) -> tuple[ColumnElement[Any], ColumnElement[int]]:
     """The state and the due time of a new job."""
     if not given & _SCHEDULING:
-        return state_value("available"), now_ms
+        return state_value("available"), now
     due = case(
-        (value("unique_debounce_ms") > _zero(), now_ms + value("unique_debounce_ms")),
-        (value("delay_ms") > _zero(), now_ms + value("delay_ms")),
+        (value("unique_debounce_ms") > _zero(), now + value("unique_debounce_ms")),
+        (value("delay_ms") > _zero(), now + value("delay_ms")),
         (value("scheduled_at_ms") > _zero(), value("scheduled_at_ms")),
-        else_=now_ms,
+        else_=now,
     )
     state = case(
         (value("pending"), state_value("pending")),
-        (or_(value("unique_debounce_ms") > _zero(), due > now_ms), state_value("scheduled")),
+        (or_(value("unique_debounce_ms") > _zero(), due > now), state_value("scheduled")),
         else_=state_value("available"),
     )
     return cast(state, job_state), due
@@ -211,32 +210,32 @@ def _guards(
     source: CTE, given: frozenset[str], *, probe_ids: bool, request: bool
 ) -> list[ColumnElement[bool]]:
     """What must not exist. Each is asked once for the batch, through an index."""
-    one = number(1)
     guards = [
-        ~exists(select(one).where(quarantine.c.fingerprint == source.c.fingerprint)),
-        ~exists(
-            select(one).where(
-                enqueue_policy.c.queue == source.c.queue,
-                enqueue_policy.c.max_unfinished_jobs.is_not(None),
-            )
+        _none(quarantine.c.fingerprint == source.c.fingerprint),
+        _none(
+            enqueue_policy.c.queue == source.c.queue,
+            enqueue_policy.c.max_unfinished_jobs.is_not(None),
         ),
     ]
     if probe_ids:
-        guards.append(~exists(select(one).where(job.c.ulid == source.c.id)))
+        guards.append(_none(job.c.ulid == source.c.id))
     if "unique_key" in given:
         held = job.c.unique_key == source.c.unique_key
-        guards.append(~exists(select(one).where(held, is_live(job.c.state))))
-        guards.append(~exists(select(one).where(held, job.c.unique_expires_at_ms.is_not(None))))
+        guards.append(_none(held, is_live(job.c.state)))
+        guards.append(_none(held, job.c.unique_expires_at_ms.is_not(None)))
     if request:
         guards.append(
-            ~exists(
-                select(one).where(
-                    enqueue_key.c.scope == bindparam("request_scope", type_=Text),
-                    enqueue_key.c.key == bindparam("request_key", type_=Text),
-                )
+            _none(
+                enqueue_key.c.scope == bindparam("request_scope", type_=Text),
+                enqueue_key.c.key == bindparam("request_key", type_=Text),
             )
         )
     return guards
+
+
+def _none(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+    # Uncorrelated: one job that something speaks against keeps the whole batch out.
+    return ~select(number(1)).where(*conditions).correlate(None).exists()
 
 
 def _insert_tags(inserted: CTE, source: CTE) -> Insert:

@@ -90,7 +90,7 @@ def with_history(entry: ColumnElement[Any]) -> ColumnElement[Any]:
     return case(
         (
             func.jsonb_array_length(job.c.errors) >= number(HISTORY_KEPT),
-            job.c.errors - number(0),
+            job.c.errors.op("-")(number(0)),
         ),
         else_=job.c.errors,
     ).op("||")(entry)

@@ -17,6 +17,7 @@ from sqlalchemy import Executable
 from headgate.queries.settings import local_settings
 from headgate.store.compilation import Compiler
 from headgate.store.failures import DRIVER_FAILURES, RETRYABLE, store_error
+from headgate.store.pool import Pool, Use
 from headgate.store.settings import StoreSettings
 
 _ATTEMPTS: Final = 5
@@ -75,26 +76,17 @@ class Database:
     ) -> None:
         self.settings = settings
         self.compile = compile_statement or Compiler(settings.schema)
-        self._size = size or settings.pool_size
         self._session_settings = {
             **_COMMON_SETTINGS,
             "statement_timeout": str(settings.statement_timeout_ms),
             "lock_timeout": str(settings.lock_timeout_ms),
             **(session_settings or {}),
         }
-        self._pool: asyncpg.Pool | None = None
-        self._opening = asyncio.Lock()
+        self._pool = Pool(self._connect, size or settings.pool_size)
 
     async def close(self) -> None:
-        """Closes every connection, waiting a little for those in use."""
-        pool, self._pool = self._pool, None
-        if pool is None:
-            return
-        try:
-            async with asyncio.timeout(5):
-                await pool.close()
-        except (TimeoutError, *DRIVER_FAILURES):
-            pool.terminate()
+        """Closes every connection; one that is in use when it comes back."""
+        await self._pool.close()
 
     async def fetch(
         self, statement: Executable, parameters: Mapping[str, Any] | None = None
@@ -126,30 +118,29 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
         """A transaction held by the caller; nothing is repeated. Raises `StoreError`."""
-        async with self._connection() as connection:
-            try:
-                async with connection.transaction():
-                    await self._apply_settings(connection)
-                    yield Session(connection, self.compile)
-            except DRIVER_FAILURES as failure:
-                raise store_error(failure) from failure
+        try:
+            async with self._connection() as connection, connection.transaction():
+                await self._apply_settings(connection)
+                yield Session(connection, self.compile)
+        except DRIVER_FAILURES as failure:
+            raise store_error(failure) from failure
 
     async def _run(self, work: Callable[[Any], Awaitable[Result]], *, transaction: bool) -> Result:
         attempt = 1
         while True:
-            async with self._connection() as connection:
-                try:
+            try:
+                async with self._connection() as connection:
                     if not transaction:
                         return await work(connection)
                     async with connection.transaction():
                         await self._apply_settings(connection)
                         return await work(connection)
-                except RETRYABLE as failure:
-                    if attempt == _ATTEMPTS:
-                        raise store_error(failure) from failure
-                except DRIVER_FAILURES as failure:
+            except RETRYABLE as failure:
+                if attempt == _ATTEMPTS:
                     raise store_error(failure) from failure
-            # Outside the block: a loser that waits must not hold a connection.
+            except DRIVER_FAILURES as failure:
+                raise store_error(failure) from failure
+            # A loser that waits holds no connection.
             await asyncio.sleep(random.uniform(0.001, 0.005) * 2**attempt)
             attempt += 1
 
@@ -159,28 +150,11 @@ class Database:
             compiled = self.compile(local_settings(tuple(self._session_settings.items())))
             await connection.fetch(compiled.sql, *compiled.arguments({}))
 
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Any]:
-        try:
-            pool = self._pool or await self._open()
-            connection = await pool.acquire(timeout=self.settings.connect_timeout_ms / 1000)
-        except DRIVER_FAILURES as failure:
-            raise store_error(failure) from failure
-        try:
-            yield connection
-        finally:
-            await pool.release(connection)
+    def _connection(self) -> Use:
+        return Use(self._pool, self.settings.connect_timeout_ms)
 
-    async def _open(self) -> asyncpg.Pool:
-        async with self._opening:
-            if self._pool is None:
-                self._pool = await asyncpg.create_pool(
-                    min_size=0,
-                    max_size=self._size,
-                    reset=_keep,
-                    **connection_options(self.settings, self._session_settings),
-                )
-            return self._pool
+    async def _connect(self) -> Any:
+        return await asyncpg.connect(**connection_options(self.settings, self._session_settings))
 
 
 def connection_options(
@@ -196,7 +170,3 @@ def connection_options(
         if settings.pooler
         else dict(_COMMON_SETTINGS if session_settings is None else session_settings),
     }
-
-
-async def _keep(connection: Any) -> None:
-    """No statement of ours changes the session, so there is nothing to reset."""

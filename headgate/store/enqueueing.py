@@ -7,7 +7,7 @@ abort the caller's transaction. What must be undone in part stands behind a save
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
 
 import msgspec
 from sqlalchemy import Executable, text
@@ -41,6 +41,13 @@ class Row(Protocol):
     """What every driver's row can do."""
 
     def __getitem__(self, name: str, /) -> Any: ...
+
+
+class Written(NamedTuple):
+    """What an enqueue did: where each job ended, and the queues that have new work for workers."""
+
+    jobs: list[Enqueued]
+    queues: frozenset[str]
 
 
 Step = tuple[Executable, Mapping[str, Any]]
@@ -81,6 +88,10 @@ class Batch:
         )
         return cls(prepare(envelopes), generated)
 
+    def draw_id_again(self, position: int) -> None:
+        """Gives a job another id. Only for a generated one, which nobody has seen yet."""
+        self.envelopes[position].id = self.parameters["id_array"][position] = new_job_id()
+
     @property
     def keyed(self) -> bool:
         return "unique_key" in self.given
@@ -116,7 +127,7 @@ _COLUMNS: Final[dict[str, tuple[Callable[[Envelope], Any], Any]]] = {
 }
 
 
-def enqueue(batch: Batch, request: RequestKey | None = None) -> Conversation[list[Enqueued]]:
+def enqueue(batch: Batch, request: RequestKey | None = None) -> Conversation[Written]:
     """Writes the whole batch or nothing; the answers stand in its order.
 
     Raises `IdConflict`, `FingerprintQuarantined`, `Backpressure` or `DuplicateJob`, in this order
@@ -128,18 +139,27 @@ def enqueue(batch: Batch, request: RequestKey | None = None) -> Conversation[lis
         if request is not None:
             known = yield find_request(), _request_parameters(request)
             if known:
-                return [Enqueued(known[0]["job_id"], replayed=True)]
+                return Written([Enqueued(known[0]["job_id"], replayed=True)], frozenset())
+        rows: Sequence[Row] = ()
         fresh = yield from _without_replays(batch)
         if fresh is not None:
             yield from _refuse_quarantined(fresh)
             yield from _respect_limits(fresh)
             if fresh.keyed:
                 yield from _respect_holders(fresh)
-            written = yield from _write(fresh, request)
-            if not written:
+            rows = yield from _write(fresh, request)
+            if not rows:
                 continue
-        return [Enqueued(envelope.id) for envelope in batch.envelopes]
+        return written(batch, rows)
     raise StoreUnavailable("enqueue kept losing races; try again")
+
+
+def written(batch: Batch, rows: Sequence[Row]) -> Written:
+    """The answer for a batch whose new jobs are `rows`."""
+    return Written(
+        [Enqueued(envelope.id) for envelope in batch.envelopes],
+        frozenset(row["queue"] for row in rows if row["available"]),
+    )
 
 
 def guarded_insert(
@@ -162,7 +182,8 @@ def _request_parameters(request: RequestKey) -> dict[str, Any]:
     return {"request_scope": request.scope, "request_key": request.key}
 
 
-def _write(batch: Batch, request: RequestKey | None) -> Conversation[bool]:
+def _write(batch: Batch, request: RequestKey | None) -> Conversation[Sequence[Row]]:
+    """A row for each job, or none and nothing written when one of them clashes with another."""
     yield _SAVEPOINT, {}
     parameters = {**batch.parameters, **(_request_parameters(request) if request else {})}
     rows = yield (
@@ -171,9 +192,9 @@ def _write(batch: Batch, request: RequestKey | None) -> Conversation[bool]:
     )
     if len(rows) == len(batch.envelopes):
         yield _RELEASE, {}
-        return True
+        return rows
     yield _ROLLBACK, {}
-    return False
+    return ()
 
 
 def _without_replays(batch: Batch) -> Conversation[Batch | None]:
@@ -188,8 +209,7 @@ def _without_replays(batch: Batch) -> Conversation[Batch | None]:
         content = known.get(envelope.id)
         if position in batch.generated:
             if content is not None:
-                # Two processes drew the same number; nobody has seen this id yet.
-                envelope.id = new_job_id()
+                batch.draw_id_again(position)
             generated.add(len(fresh))
         elif content == (envelope.kind, envelope.fingerprint, envelope.queue):
             continue

@@ -19,7 +19,15 @@ from headgate.model.errors import InvalidRequest
 from headgate.model.job import Enqueued
 from headgate.queries.wakeups import notify, wakeup_channel
 from headgate.store.compilation import Compiler
-from headgate.store.enqueueing import Batch, Conversation, Row, enqueue, guarded_insert
+from headgate.store.enqueueing import (
+    Batch,
+    Conversation,
+    Row,
+    Written,
+    enqueue,
+    guarded_insert,
+    written,
+)
 
 Answer = TypeVar("Answer")
 
@@ -91,18 +99,17 @@ def enqueue_in_sync(
 
 def _joined(batch: Batch, channel: str | None) -> Conversation[list[Enqueued]]:
     """An enqueue in somebody's transaction: at once where that is safe, then the wake-up."""
-    answer: list[Enqueued] | None = None
+    answer: Written | None = None
     if len(batch.envelopes) == 1:
         # A single row is there or not; a batch could be left in halves, behind no savepoint.
         rows = yield guarded_insert(batch, tolerant=True)
         if rows:
-            answer = [Enqueued(batch.envelopes[0].id)]
+            answer = written(batch, rows)
     if answer is None:
         answer = yield from enqueue(batch)
-    if channel is not None:
-        queues = sorted({envelope.queue for envelope in batch.envelopes})
-        yield notify(channel), {"queues": queues}
-    return answer
+    if channel is not None and answer.queues:
+        yield notify(channel), {"queues": sorted(answer.queues)}
+    return answer.jobs
 
 
 Run = Callable[[Executable, Mapping[str, Any]], Any]

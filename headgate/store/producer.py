@@ -7,7 +7,7 @@ from headgate.model.envelope import Envelope
 from headgate.model.errors import DuplicateJob, StoreUnavailable
 from headgate.model.job import Enqueued, RequestKey
 from headgate.store.database import Database, Session
-from headgate.store.enqueueing import Batch, Row, enqueue, guarded_insert
+from headgate.store.enqueueing import Batch, Written, enqueue, guarded_insert, written
 from headgate.store.failures import KeyTaken
 from headgate.store.notifier import Notifier
 
@@ -41,11 +41,14 @@ class Producer:
         except KeyTaken:
             rows = []
         if len(rows) == len(batch.envelopes):
-            self._wake(rows)
-            return [Enqueued(envelope.id) for envelope in batch.envelopes]
-        return await self._enqueue_slowly(batch, request)
+            answer = written(batch, rows)
+        else:
+            answer = await self._enqueue_slowly(batch, request)
+        if answer.queues:
+            self._notifier.wake(answer.queues)
+        return answer.jobs
 
-    async def _enqueue_slowly(self, batch: Batch, request: RequestKey | None) -> list[Enqueued]:
+    async def _enqueue_slowly(self, batch: Batch, request: RequestKey | None) -> Written:
         for _ in range(_ATTEMPTS):
             try:
                 answer = await self._database.transact(
@@ -56,26 +59,20 @@ class Producer:
                 continue
             if isinstance(answer, DuplicateJob):
                 raise answer
-            self._notifier.wake({envelope.queue for envelope in batch.envelopes})
             return answer
         raise StoreUnavailable("enqueue kept losing races; try again")
-
-    def _wake(self, rows: Sequence[Row]) -> None:
-        queues = {row["queue"] for row in rows if row["available"]}
-        if queues:
-            self._notifier.wake(queues)
 
 
 async def _converse(
     session: Session, batch: Batch, request: RequestKey | None
-) -> list[Enqueued] | DuplicateJob:
+) -> Written | DuplicateJob:
     conversation = enqueue(batch, request)
     try:
         step = next(conversation)
         while True:
             step = conversation.send(await session.fetch(*step))
     except StopIteration as end:
-        answer: list[Enqueued] = end.value
+        answer: Written = end.value
         return answer
     except DuplicateJob as duplicate:
         if duplicate.replaced:

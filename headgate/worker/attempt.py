@@ -220,9 +220,10 @@ class Attempt:
         if isinstance(raised, UndecodablePayload):
             logger.warning("job %s (%s): %s", self.claim.job_id, self.claim.kind, raised)
             return self._report(Outcome.UNDECODABLE, error=str(raised))
+        text = failure_text(raised)
         level = logging.ERROR if is_panic(raised) else logging.INFO
-        logger.log(level, "job %s (%s) failed", self.claim.job_id, self.claim.kind, exc_info=raised)
-        return self._report(Outcome.RETRY, error=failure_text(raised))
+        logger.log(level, "job %s (%s) failed: %s", self.claim.job_id, self.claim.kind, text)
+        return self._report(Outcome.RETRY, error=text)
 
     def _classify_control_flow(self, flow: ControlFlow) -> Acknowledgement | None:
         match flow:

@@ -26,8 +26,8 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     - `lease_ms`: how long a job stays with a worker that says nothing; renewed every third of it.
     - `poll_floor_ms`, `poll_ceiling_ms`, `poll_multiplier`, `poll_jitter`: the delays between polls
       that find nothing. Wake-ups come on top of them.
-    - `prefetch_ms`: jobs are taken ahead that will start within this time at the rate measured, at
-      most `concurrency` of them; 0 takes none ahead.
+    - `prefetch_ms`: jobs are taken ahead that will start within this time at the rate measured, and
+      hardly ever more than `concurrency` of them; 0 takes none ahead.
     - `shutdown_timeout_ms`: how long the first signal to end waits for running handlers.
     - `shutdown_grace_ms`: how long a handler that was cancelled then has to clean up.
     - `threads`: how many `def` handlers run at a time; 0 means as many as `concurrency`.

@@ -10,6 +10,10 @@ from headgate.worker.attempt import Attempt, Stop
 from headgate.worker.config import WorkerConfig
 
 _STALE_SECONDS: Final = 1.0
+# Jobs that take no time are taken ahead in larger numbers than there are slots; anything that does
+# real work is not, since all that a worker holds counts as crashed when it dies.
+_SOON_SECONDS: Final = 0.02
+_MANY: Final = 100
 _RATE_WINDOW_SECONDS: Final = 0.5
 _RATE_SAMPLE_SECONDS: Final = 0.005
 
@@ -46,8 +50,8 @@ class Slots:
     """Runs at most `concurrency` attempts and keeps a few more ready.
 
     An attempt is held from its claim until its report is settled; all of them are renewed. Taking
-    ahead makes batches of what would be claims of one: by as many as start within `prefetch_ms`.
-    Handlers that turn out slower are found out within a second, and what waits for them goes back
+    ahead makes batches of what would be claims of one: by as many as start within `prefetch_ms`,
+    and no more than `concurrency` unless they start within 20 ms. Handlers that turn out slower are found out within a second, and what waits for them goes back
     to the queue, where another worker may have room.
     """
 
@@ -116,7 +120,9 @@ class Slots:
         self._return_waiting()
 
     def _ahead(self) -> int:
-        return min(self._concurrency, int(self._rate.per_second * self._horizon))
+        per_second = self._rate.per_second
+        most = max(self._concurrency, min(per_second * _SOON_SECONDS, _MANY))
+        return int(min(per_second * self._horizon, most))
 
     def _start_waiting(self) -> None:
         while self._waiting and len(self._running) < self._concurrency and not self._closed:

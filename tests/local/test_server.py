@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy
 
 from headgate.local import LocalServer, LocalServerError, temporary_directory
+from headgate.local.cluster import RunAs
 from tests.local.conftest import eventually, gone
 
 HOLDER = """
@@ -74,10 +75,17 @@ def test_a_pid_file_whose_pid_is_somebody_elses_now_is_no_obstacle(server: Local
     pid_file = server.directory.cluster / "postmaster.pid"
     left_behind = pid_file.read_text().splitlines()
     server.stop()
-    pid_file.write_text("\n".join([str(os.getpid()), *left_behind[1:]]) + "\n")
-    assert server.status() is None
-    assert not server.stop()
-    assert server.start().pid != os.getpid()
+    owner = server.directory.cluster.stat()
+    run_as: RunAs = {}
+    if os.geteuid() == 0:
+        run_as = {"user": owner.st_uid, "group": owner.st_gid}
+    with subprocess.Popen(["sleep", "60"], cwd="/", **run_as) as other:
+        pid_file.write_text("\n".join([str(other.pid), *left_behind[1:]]) + "\n")
+        assert server.status() is None
+        assert not server.stop()
+        assert server.start().pid != other.pid
+        assert other.poll() is None
+        other.kill()
 
 
 def test_a_copied_directory_does_not_pass_for_the_original(

@@ -66,7 +66,9 @@ def next_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[
         command.revision(config, message="the next", rev_id=NEXT)
         (path,) = folder.glob(f"versions/{NEXT}_*.py")
         bodies = iter((upgrade, downgrade))
-        source, filled = re.subn(r"    pass\n", lambda _: next(bodies), path.read_text())
+        source, filled = re.subn(
+            r"    # (Change it|Take it back)\.\n", lambda _: next(bodies), path.read_text()
+        )
         assert filled == 2
         path.write_text(source)
         monkeypatch.setattr(revisions, "NEWEST", NEXT)

@@ -109,8 +109,8 @@ async def test_every_default(store: Store, observer: Observer) -> None:
 
 
 async def test_every_field_alone_and_all_together(store: Store, observer: Observer) -> None:
-    covered = REQUIRED | set(GIVEN) | {"periodic_tick_ms", "unique_window_ms", "unique_debounce_ms"}
-    assert set(INPUTS) == covered
+    relative = {"periodic_tick_ms", "unique_window_ms", "unique_debounce_ms", "delay_ms"}
+    assert set(INPUTS) == REQUIRED | set(GIVEN) | relative
     cases = [(name, *GIVEN[name]) for name in GIVEN]
     together: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
     for _, (fields, columns) in GIVEN.items():
@@ -195,6 +195,14 @@ async def test_a_due_time_is_kept_as_given(
     assert row is not None
     assert row["state"] == state
     assert row["scheduled_at_ms"] == placed.get("scheduled_at_ms", row["enqueued_at_ms"])
+
+
+async def test_a_delay_counts_from_the_enqueue(store: Store, observer: Observer) -> None:
+    [job] = await store.producer.enqueue([Envelope(kind="mail", delay_ms=1_500)])
+    row = await job_row(observer, job.id)
+    assert row is not None
+    assert row["state"] == "scheduled"
+    assert row["scheduled_at_ms"] == row["enqueued_at_ms"] + 1_500
 
 
 async def test_a_debounce_waits_its_window(store: Store, observer: Observer) -> None:

@@ -59,7 +59,9 @@ async def contents(observer: Observer) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(("refused", "error"), REASONS, ids=lambda value: getattr(value, "kind", ""))
+@pytest.mark.parametrize(
+    ("refused", "error"), REASONS, ids=lambda value: getattr(value, "kind", "")
+)
 @pytest.mark.parametrize("position", [0, 2])
 async def test_nothing_is_written(
     store: Store, observer: Observer, refused: Envelope, error: type[StoreError], position: int

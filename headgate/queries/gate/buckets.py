@@ -5,11 +5,14 @@ tokens per window adds `limit_per_window` units per millisecond, and what is les
 as the remainder. A class without a bucket is unlimited; a paused one gives nothing.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     CTE,
     BigInteger,
     ColumnElement,
     FromClause,
+    Integer,
     Select,
     and_,
     case,
@@ -22,7 +25,7 @@ from sqlalchemy import (
 )
 
 from headgate.queries.literals import always, number, word
-from headgate.tables import rate_bucket
+from headgate.tables import job, rate_bucket
 
 
 def scaled_level(bucket: FromClause, now_ms: ColumnElement[int]) -> ColumnElement[int]:
@@ -56,12 +59,11 @@ def is_open(rate_class: ColumnElement[str], now_ms: ColumnElement[int]) -> Colum
     return or_(rate_class == word(""), func.coalesce(verdict, always()))
 
 
-def locked_classes(lane: CTE, now_ms: ColumnElement[int]) -> Select[tuple[str, bool, int, int]]:
-    """The classes of the walked lanes that have a bucket, each with what it holds: (name, held,
-    burst, window_ms, scaled). A bucket that another gate holds now, or that was paused meanwhile,
-    is there without `held`.
+def locked_classes(lane: CTE, now_ms: ColumnElement[int]) -> Select[Any]:
+    """The buckets of the classes of these lanes: (name, number, held, burst, window_ms, scaled).
 
-    The level is that of the newest version, as the lock re-reads the row.
+    One that another gate holds now, or that was paused meanwhile, comes without `held` and what
+    follows. The level is that of the newest version, as the lock re-reads the row.
     """
     named = (
         select(lane.c.rate_class.label("name"))
@@ -83,25 +85,42 @@ def locked_classes(lane: CTE, now_ms: ColumnElement[int]) -> Select[tuple[str, b
         .with_for_update(skip_locked=True, of=held)
         .lateral("locked")
     )
-    return select(named.c.name, locked).select_from(named.outerjoin(locked, always())).where(known)
+    return (
+        select(named.c.name, func.row_number().over().label("number"), locked)
+        .select_from(named.outerjoin(locked, always()))
+        .where(known)
+    )
 
 
-def spend(locked: CTE, chosen: CTE, now_ms: ColumnElement[int]) -> CTE:
-    """Takes the cost of the chosen jobs out of the buckets; those that give nothing stay as is."""
+def charge(classes: CTE) -> ColumnElement[int]:
+    """What a job takes out of the bucket of its class: its weight, at most all that fits in."""
+    cost = (
+        select(func.least(job.c.weight, classes.c.burst))
+        .where(classes.c.name == job.c.rate_class)
+        .scalar_subquery()
+    )
+    return cast(func.coalesce(cost, number(0)), Integer)
+
+
+def spend(classes: CTE, claimed: CTE, now_ms: ColumnElement[int]) -> CTE:
+    """Takes the charges of the claimed jobs out of the buckets, and writes no other bucket."""
     spent = (
-        select(chosen.c.rate_class, cast(func.sum(chosen.c.cost), BigInteger).label("tokens"))
-        .where(chosen.c.cost > number(0))
-        .group_by(chosen.c.rate_class)
+        select(
+            claimed.c.rate_class, cast(func.sum(claimed.c.rate_charge), BigInteger).label("tokens")
+        )
+        .where(claimed.c.rate_charge > number(0))
+        .group_by(claimed.c.rate_class)
         .subquery("spent")
     )
-    left = locked.c.scaled - spent.c.tokens * locked.c.window_ms
+    left = classes.c.scaled - spent.c.tokens * classes.c.window_ms
     return (
         update(rate_bucket)
-        .where(rate_bucket.c.name == locked.c.name, locked.c.name == spent.c.rate_class)
+        .where(rate_bucket.c.name == classes.c.name, classes.c.name == spent.c.rate_class)
         .values(
-            tokens=left // locked.c.window_ms,
-            remainder=left % locked.c.window_ms,
+            tokens=left // classes.c.window_ms,
+            remainder=left % classes.c.window_ms,
             refilled_at_ms=func.greatest(rate_bucket.c.refilled_at_ms, now_ms),
         )
+        .returning(rate_bucket.c.name)
         .cte("spending")
     )

@@ -10,7 +10,6 @@ from typing import Any
 
 from sqlalchemy import (
     CTE,
-    BigInteger,
     ColumnElement,
     FromClause,
     ScalarSelect,
@@ -68,12 +67,13 @@ def with_room(lane: CTE) -> Select[Any]:
     ).select_from(lane.outerjoin(locked, always()))
 
 
-def raise_epochs(chosen: CTE) -> CTE:
+def raise_epochs(queue: CTE, claimed: CTE) -> CTE:
     """Tells every gate with an older snapshot that its count of these partitions is out of date."""
     served = (
-        select(chosen.c.queue, chosen.c.partition_key)
-        .where(chosen.c.ceiling.is_not(None))
+        select(claimed.c.queue, claimed.c.partition_key)
         .distinct()
+        .join_from(claimed, queue, queue.c.queue == claimed.c.queue)
+        .where(queue.c.ceiling.is_not(None))
         .subquery("served")
     )
     return (
@@ -83,6 +83,7 @@ def raise_epochs(chosen: CTE) -> CTE:
             inflight.c.partition_key == served.c.partition_key,
         )
         .values(epoch=inflight.c.epoch + number(1))
+        .returning(inflight.c.epoch)
         .cte("raising")
     )
 

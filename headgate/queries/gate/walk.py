@@ -4,10 +4,12 @@ Within a level lanes come in the order of their partition keys, from behind the 
 and then from the start up to the cursor, so that each call goes on where the last one stopped.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from sqlalchemy import (
     CTE,
+    BigInteger,
     ColumnElement,
     FromClause,
     Integer,
@@ -19,13 +21,14 @@ from sqlalchemy import (
     column,
     func,
     select,
+    union_all,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import Double, TypeEngine
 
-from headgate.queries.gate.parts import QUEUES, materialized
+from headgate.queries.gate.parts import CAPACITY, QUEUES, WORKER, materialized
 from headgate.queries.literals import always, number, word
-from headgate.tables import active_partition, queue_state
+from headgate.tables import active_partition, concurrency_limit, queue_state
 
 LEVELS: Final = 16
 """How many priority levels of a queue one statement looks at; the driver goes on below them."""
@@ -39,6 +42,9 @@ SPARE: Final = 4
 
 ANY_PRIORITY: Final = 2**31
 """Above every priority."""
+
+LaneCondition = Callable[[FromClause, FromClause], ColumnElement[bool]]
+"""What must hold for a level and a lane of it."""
 
 
 def _rows(name: str, **fields: tuple[ColumnElement[Any], TypeEngine[Any]]) -> TableValuedAlias:
@@ -57,8 +63,15 @@ def _array(name: str, kind: TypeEngine[Any]) -> tuple[ColumnElement[Any], TypeEn
 
 
 def asked_queues() -> TableValuedAlias:
-    """The queues of the call, each with the finish tag of the last job that was taken from it."""
-    return _rows("asked", queue=(QUEUES, Text()), finish_tag=_array("finish_tags", Double()))
+    """The queues of the call, each with the finish tag of the last job that was taken from it and
+    the priority below which to look.
+    """
+    return _rows(
+        "asked",
+        queue=(QUEUES, Text()),
+        finish_tag=_array("finish_tags", Double()),
+        below=_array("below_priorities", BigInteger()),
+    )
 
 
 def weight() -> ColumnElement[float]:
@@ -153,3 +166,81 @@ def ring(
 
 def ring_order(lane: FromClause) -> list[ColumnElement[Any]]:
     return [lane.c.segment, lane.c.partition_key, lane.c.rate_class, lane.c.sticky_worker]
+
+
+def polled(*, ceilings: bool) -> Select[Any]:
+    """The unpaused queues of the call, each with the level below which to look."""
+    asked = asked_queues()
+    found = unpaused(
+        asked,
+        asked.c.queue,
+        asked.c.position,
+        asked.c.below,
+        weight().label("weight"),
+        virtual_time(asked).label("virtual_time"),
+    )
+    if not ceilings:
+        return found
+    ceiling = (
+        select(concurrency_limit.c.max_concurrent)
+        .where(concurrency_limit.c.queue == asked.c.queue)
+        .scalar_subquery()
+    )
+    return found.add_columns(ceiling.label("ceiling"))
+
+
+def levels(queue: CTE) -> Select[Any]:
+    """The levels of each queue that have lanes for this worker, highest first, with their cursors.
+
+    Pinned and unpinned lanes are listed apart, so that neither hides the other.
+    """
+    pools = union_all(
+        select(cast(word(""), Text).label("sticky_worker")), select(WORKER.label("sticky_worker"))
+    ).subquery("pool")
+    first = next_level(queue.c.queue, pools.c.sticky_worker, queue.c.below).lateral("first")
+    level = select(
+        queue.c.queue, pools.c.sticky_worker, first.c.priority, number(1).label("depth")
+    ).select_from(queue.join(pools, always()).join(first, always()))
+    found = level.cte("found", recursive=True)
+    lower = next_level(found.c.queue, found.c.sticky_worker, found.c.priority).lateral("lower")
+    found = found.union_all(
+        select(found.c.queue, found.c.sticky_worker, lower.c.priority, found.c.depth + number(1))
+        .select_from(found.join(lower, always()))
+        .where(found.c.depth < number(LEVELS))
+    )
+    cursor = cursor_of(cursors(), found.c.queue, found.c.priority).label("cursor")
+    return select(
+        queue, found.c.sticky_worker, found.c.priority, found.c.depth, cursor
+    ).select_from(found.join(queue, queue.c.queue == found.c.queue))
+
+
+def lanes(level: CTE, *is_open: LaneCondition) -> Select[Any]:
+    """The next lanes of each level that all conditions let pass, with their `turn` in the queue.
+
+    What is blocked costs a look and none of the places; after `RING` lanes the walk of a level
+    ends.
+    """
+    wanted = CAPACITY + number(SPARE)
+    arms = []
+    for behind in (True, False):
+        if not is_open:
+            arms.append(ring(level, level.c.sticky_worker, wanted, behind=behind).correlate(level))
+            continue
+        entry = (
+            ring(level, level.c.sticky_worker, number(RING), behind=behind)
+            .correlate(level)
+            .lateral("entry")
+        )
+        arms.append(
+            select(entry)
+            .where(*(condition(level, entry) for condition in is_open))
+            .order_by(entry.c.partition_key, entry.c.rate_class)
+            .limit(wanted)
+            .correlate(level)
+        )
+    lane = union_all(*arms).limit(wanted).lateral("lane")
+    turn = func.row_number().over(
+        partition_by=level.c.position, order_by=[lane.c.priority.desc(), *ring_order(lane)]
+    )
+    of_queue = [column for column in level.c if column.name not in lane.c]
+    return select(*of_queue, lane, turn.label("turn")).select_from(level.join(lane, always()))

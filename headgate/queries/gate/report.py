@@ -1,0 +1,144 @@
+"""What the complete gate tells its driver beside the claims: why it came short, how to go on."""
+
+from typing import Any, NamedTuple
+
+from sqlalchemy import CTE, ColumnElement, Select, case, func, null, or_, select
+from sqlalchemy.dialects.postgresql import JSONB
+
+from headgate.queries.gate.parts import CAPACITY, is_lane
+from headgate.queries.gate.walk import LEVELS, RING, SPARE, ring
+from headgate.queries.lanes import LANE
+from headgate.queries.literals import number, word
+from headgate.queries.states import is_state
+from headgate.tables import job
+
+
+class Steps(NamedTuple):
+    """The steps of one statement, as far as the report looks into them."""
+
+    queue: CTE
+    level: CTE
+    lane: CTE
+    open_lane: CTE
+    candidate: CTE
+    cut: CTE
+    chosen: CTE
+    classes: CTE | None
+    roomy: CTE | None
+
+
+def report(
+    steps: Steps, *, ceilings: ColumnElement[bool], buckets: ColumnElement[bool]
+) -> ColumnElement[Any]:
+    """A jsonb object. A call that used all of its capacity says nothing but:
+
+    - `weights`: of the queues, as they are now
+    - `ceilings`, `buckets`: whether such a policy concerns what was walked
+
+    One that came short also says:
+
+    - `lanes`: how many were walked
+    - `busy_classes`, `busy_partitions`: policy rows that others held; their lanes sat out
+    - `missing`: partitions under a ceiling without the row to lock
+    - `drained`: lanes that have no available job left
+    - `more`: candidates were left over, or not all there are were looked at
+    - `carry`: for each level that was not walked to its end, the key to go on behind
+    - `deeper`: for each queue with more levels than were looked at, the lowest that was
+    """
+    chosen = select(func.count()).select_from(steps.chosen).scalar_subquery()
+    weights = select(func.jsonb_object_agg(steps.queue.c.queue, steps.queue.c.weight))
+    always_said = _object(weights=weights.scalar_subquery(), ceilings=ceilings, buckets=buckets)
+    said_when_short = _object(
+        lanes=_count(steps.lane),
+        busy_classes=_busy_classes(steps.classes),
+        busy_partitions=_partitions(steps.roomy, "busy"),
+        missing=_partitions(steps.roomy, "missing"),
+        drained=_drained(steps.open_lane, steps.candidate),
+        more=or_(_count(steps.cut) > number(0), _count(steps.candidate) > chosen),
+        carry=_carry(steps.level, steps.lane),
+        deeper=_deeper(steps.level),
+    )
+    return case((chosen < CAPACITY, always_said.op("||")(said_when_short)), else_=always_said)
+
+
+def _object(**values: Any) -> ColumnElement[Any]:
+    pairs = (part for name, value in values.items() for part in (word(name), value))
+    return func.jsonb_build_object(*pairs, type_=JSONB)
+
+
+def _list(entries: Select[Any]) -> ColumnElement[Any]:
+    rows = entries.subquery()
+    columns = list(rows.c)
+    entry = columns[0] if len(columns) == 1 else func.jsonb_build_array(*columns)
+    return select(func.jsonb_agg(entry)).scalar_subquery()
+
+
+def _count(step: CTE) -> ColumnElement[int]:
+    return select(func.count()).select_from(step).scalar_subquery()
+
+
+def _busy_classes(classes: CTE | None) -> ColumnElement[Any]:
+    if classes is None:
+        return null()
+    return _list(select(classes.c.name).where(classes.c.held.is_(None)))
+
+
+def _partitions(roomy: CTE | None, mark: str) -> ColumnElement[Any]:
+    if roomy is None:
+        return null()
+    return _list(select(roomy.c.queue, roomy.c.partition_key).where(roomy.c[mark]).distinct())
+
+
+def _drained(open_lane: CTE, candidate: CTE) -> ColumnElement[Any]:
+    waiting = job.alias("waiting")
+    any_job = (
+        select(number(1))
+        .where(*is_lane(waiting, open_lane.c), is_state(waiting.c.state, "available"))
+        .limit(number(1))
+        .scalar_subquery()
+    )
+    # NOT IN, as it is the one form that is hashed with the settings of the gate.
+    return _list(
+        select(*(open_lane.c[name] for name in LANE)).where(
+            open_lane.c.number.not_in(select(candidate.c.number)), any_job.is_(None)
+        )
+    )
+
+
+def _carry(level: CTE, lane: CTE) -> ColumnElement[Any]:
+    of_level = (
+        lane.c.position == level.c.position,
+        lane.c.priority == level.c.priority,
+        lane.c.sticky_worker == level.c.sticky_worker,
+    )
+    found = select(func.count()).select_from(lane).where(*of_level).scalar_subquery()
+    last = (
+        select(lane.c.partition_key)
+        .where(*of_level)
+        .order_by(lane.c.turn.desc())
+        .limit(number(1))
+        .scalar_subquery()
+    )
+    stopped = case(
+        (found >= CAPACITY + number(SPARE), last),
+        else_=func.coalesce(*(_end_of_ring(level, behind) for behind in (True, False))),
+    )
+    stops = select(level.c.queue, level.c.priority, stopped.label("key")).subquery("stop")
+    return _list(select(stops).where(stops.c.key.is_not(None)))
+
+
+def _end_of_ring(level: CTE, behind: bool) -> ColumnElement[str | None]:
+    """The key at which the walk was cut, if there were that many lanes."""
+    entry = ring(level, level.c.sticky_worker, number(RING), behind=behind)
+    key = entry.selected_columns.partition_key
+    return entry.with_only_columns(key).offset(number(RING - 1)).limit(number(1)).scalar_subquery()
+
+
+def _deeper(level: CTE) -> ColumnElement[Any]:
+    lowest = (
+        select(level.c.queue, func.max(level.c.priority).label("priority"))
+        .where(level.c.depth == number(LEVELS))
+        .group_by(level.c.queue)
+        .subquery("lowest")
+    )
+    return select(func.jsonb_object_agg(lowest.c.queue, lowest.c.priority)).scalar_subquery()

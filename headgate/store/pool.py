@@ -1,0 +1,150 @@
+"""A small pool of connections: the one used last is used next.
+
+The driver's own pool starts a task for every acquire and every release, which costs more than a
+point read does. This one hands connections over directly. A connection whose use did not end
+cleanly is thrown away rather than repaired, so none ever carries an open transaction or a pending
+cancellation to its next user.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Final
+
+import asyncpg
+
+from headgate.model.errors import HeadgateError
+
+Connect = Callable[[], Awaitable[Any]]
+
+_IDLE_SECONDS: Final = 300
+
+
+class Pool:
+    """Up to `size` connections, made when they are needed. For one event loop."""
+
+    def __init__(self, connect: Connect, size: int) -> None:
+        self._connect = connect
+        self._room = size
+        self._idle: list[tuple[Any, float]] = []
+        self._waiting: deque[asyncio.Future[Any]] = deque()
+        self._closed = False
+
+    async def acquire(self, timeout_ms: int) -> Any:
+        """A connection for the caller alone, to be given back with `release` or `discard`.
+
+        Raises TimeoutError when none came free in time, and what connecting raises.
+        """
+        if self._closed:
+            raise asyncpg.InterfaceError("the pool is closed")
+        oldest_use = asyncio.get_running_loop().time() - _IDLE_SECONDS
+        while self._idle:
+            connection, used_at = self._idle.pop()
+            if not connection.is_closed():
+                if used_at > oldest_use:
+                    return connection
+                # A connection that slept for long may have died without a word.
+                connection.terminate()
+            self._room += 1
+        if self._room == 0:
+            handed = await self._wait(timeout_ms)
+            if handed is not None:
+                return handed
+        else:
+            self._room -= 1
+        try:
+            return await self._connect()
+        except BaseException:
+            self._give_room()
+            raise
+
+    def release(self, connection: Any) -> None:
+        """Gives a connection back whose use ended cleanly."""
+        if connection.is_closed():
+            self._give_room()
+            return
+        if self._closed:
+            connection.terminate()
+            return
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(connection)
+                return
+        self._idle.append((connection, asyncio.get_running_loop().time()))
+
+    def discard(self, connection: Any) -> None:
+        """Throws a connection away, as its state is unknown."""
+        connection.terminate()
+        self._give_room()
+
+    async def close(self) -> None:
+        """Closes what is idle now and the rest when it is given back."""
+        self._closed = True
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_exception(asyncpg.InterfaceError("the pool is closed"))
+        idle, self._idle = self._idle, []
+        for connection, _ in idle:
+            await connection.close(timeout=1)
+
+    async def _wait(self, timeout_ms: int) -> Any:
+        """The next connection that is given back, or None for the room to make one."""
+        waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await waiter
+        except (TimeoutError, asyncio.CancelledError):
+            # Handed over in the very moment in which we gave up.
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self._pass_on(waiter.result())
+            raise
+
+    def _pass_on(self, handed: Any) -> None:
+        if handed is None:
+            self._give_room()
+        else:
+            self.release(handed)
+
+    def _give_room(self) -> None:
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self._room += 1
+
+
+class Use:
+    """One use of a connection: given back when it ends cleanly, thrown away when it does not.
+
+    An answer of the server that says no is a clean end; an interruption is not.
+    """
+
+    __slots__ = ("_connection", "_pool", "_timeout_ms")
+
+    def __init__(self, pool: Pool, timeout_ms: int) -> None:
+        self._pool = pool
+        self._timeout_ms = timeout_ms
+
+    async def __aenter__(self) -> Any:
+        self._connection = await self._pool.acquire(self._timeout_ms)
+        return self._connection
+
+    async def __aexit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        connection = self._connection
+        interrupted = exception is not None and not isinstance(
+            exception, asyncpg.PostgresError | HeadgateError
+        )
+        if interrupted or connection.is_in_transaction():
+            self._pool.discard(connection)
+        else:
+            self._pool.release(connection)

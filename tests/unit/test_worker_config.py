@@ -1,0 +1,49 @@
+"""The settings of a worker and how the environment gives them."""
+
+from typing import Any
+
+import pytest
+
+from headgate import InvalidRequest, WorkerConfig
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"queues": ()}, "queues must not be empty"),
+        ({"queues": ("a", "")}, "a queue must not be empty"),
+        ({"queues": ("a", "a")}, "queues must not contain duplicates"),
+        ({"queues": ("a\0",)}, "queue must not contain NUL"),
+        ({"concurrency": 0}, "concurrency must be between 1 and"),
+        ({"lease_ms": 99}, "lease_ms must be between 100 and"),
+        ({"poll_floor_ms": 0}, "poll_floor_ms must be"),
+        ({"poll_floor_ms": 10, "poll_ceiling_ms": 9}, "poll_ceiling_ms must be between 10 and"),
+        ({"poll_multiplier": 0.5}, "poll_multiplier must be >= 1"),
+        ({"poll_jitter": 1.5}, "poll_jitter must be between 0 and 1"),
+        ({"shutdown_timeout_ms": -1}, "shutdown_timeout_ms must be"),
+        ({"worker_id": "é"}, "worker_id must be at most 255 ASCII bytes"),
+        ({"worker_id": "x" * 256}, "worker_id must be at most 255 bytes"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidRequest, match=text):
+        WorkerConfig(**given)
+
+
+def test_the_environment_gives_what_is_not_given() -> None:
+    environment = {
+        "HEADGATE_QUEUES": "mail, slow",
+        "HEADGATE_CONCURRENCY": "3",
+        "HEADGATE_LEASE_MS": "900",
+        "HEADGATE_WORKER_ID": "w1",
+    }
+    config = WorkerConfig.from_environment(environment, given={"concurrency": 5})
+    assert config == WorkerConfig(
+        queues=("mail", "slow"), concurrency=5, lease_ms=900, worker_id="w1"
+    )
+    assert WorkerConfig.from_environment({}) == WorkerConfig()
+
+
+def test_a_variable_that_is_no_number_is_named() -> None:
+    with pytest.raises(InvalidRequest, match="HEADGATE_CONCURRENCY is not a number"):
+        WorkerConfig.from_environment({"HEADGATE_CONCURRENCY": "many"})
