@@ -4,6 +4,7 @@ from base64 import b64encode
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final
+from urllib.parse import quote
 
 from starlette.responses import HTMLResponse, Response
 
@@ -29,7 +30,7 @@ _POLICY: Final = (
 )
 async def openapi_document(request: ApiRequest) -> Response:
     """Describe every operation, as an OpenAPI 3.1 document."""
-    server = request.scope.get("root_path", "") or "/"
+    server = quote(request.scope.get("root_path", "")) or "/"
     return Response(_document(request.operations, server), media_type="application/json")
 
 

@@ -86,6 +86,7 @@ async def serve(
                 server_header=False,
                 timeout_graceful_shutdown=DRAIN_LIMIT_S,
                 ws="none",
+                lifespan="off",
             )
         )
         announce(f"serving {url_of(listening)}")

@@ -40,7 +40,10 @@ def worker(
         ),
     ] = None,
     queues: Annotated[
-        str | None, typer.Option(help="Queues to take jobs from, separated by commas.")
+        str | None,
+        typer.Option(
+            help="Queues to take jobs from, separated by commas; by default those of its tasks."
+        ),
     ] = None,
     concurrency: Annotated[int | None, typer.Option(help="Handlers that run at a time.")] = None,
     lease_ms: Annotated[
@@ -63,7 +66,7 @@ def worker(
     _configure_logging(log_level)
     app = load_application(application)
     given = {
-        "queues": None if queues is None else tuple(name.strip() for name in queues.split(",")),
+        "queues": _queues(app, queues),
         "concurrency": concurrency,
         "lease_ms": lease_ms,
         "shutdown_timeout_ms": shutdown_timeout_ms,
@@ -79,6 +82,13 @@ def worker(
     gc.set_threshold(_GC_THRESHOLD)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_run(app, settings, config))
+
+
+def _queues(app: Headgate, given: str | None) -> tuple[str, ...] | None:
+    """The queues asked for; those of the application's tasks when the environment is silent too."""
+    if given is not None:
+        return tuple(name.strip() for name in given.split(","))
+    return None if os.environ.get("HEADGATE_QUEUES") else app.queues
 
 
 def load_application(name: str) -> Headgate:

@@ -8,7 +8,7 @@ from headgate.client.errors import NotOpen, RegistrationError
 from headgate.client.options import JobOptions
 from headgate.client.signature import HandlerContext
 from headgate.client.task import Task
-from headgate.model.envelope import Envelope
+from headgate.model.envelope import DEFAULT_QUEUE, Envelope
 from headgate.model.job import Enqueued, RequestKey
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
@@ -48,6 +48,11 @@ class Headgate:
     def tasks(self) -> Mapping[str, Task[Any]]:
         """The tasks by every kind they answer, aliases included."""
         return MappingProxyType(self._tasks)
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues that the jobs of the tasks go to by default: what a worker must serve."""
+        return tuple(sorted({task.queue for task in self._tasks.values()})) or (DEFAULT_QUEUE,)
 
     @property
     def store(self) -> Store:

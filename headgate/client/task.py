@@ -7,7 +7,7 @@ from headgate.client.errors import RegistrationError
 from headgate.client.options import EnqueueOptions, JobOptions, envelope_fields
 from headgate.client.payloads import PayloadCodec, UndecodablePayload
 from headgate.client.signature import HandlerContext, read_signature
-from headgate.model.envelope import Envelope, prepare
+from headgate.model.envelope import DEFAULT_QUEUE, Envelope, prepare
 from headgate.model.errors import HeadgateError
 from headgate.model.job import Enqueued
 from headgate.model.kinds import check_kind
@@ -64,6 +64,11 @@ class Task(Generic[Payload]):
     def kinds(self) -> tuple[str, ...]:
         """Every kind this task answers: its own first, then the aliases."""
         return (self.kind, *self.aliases)
+
+    @property
+    def queue(self) -> str:
+        """Where its jobs go unless an enqueue says otherwise."""
+        return str(self._defaults.get("queue", DEFAULT_QUEUE))
 
     @property
     def takes_payload(self) -> bool:

@@ -14,18 +14,23 @@ from sqlalchemy import (
     CTE,
     BigInteger,
     Boolean,
+    Column,
     ColumnElement,
     Executable,
+    FromClause,
     Insert,
     Integer,
     LargeBinary,
+    MetaData,
     Select,
+    Table,
     Text,
     Update,
     any_,
     bindparam,
     case,
     cast,
+    collate,
     column,
     func,
     literal_column,
@@ -90,6 +95,9 @@ INPUTS: Final[Mapping[str, _Input]] = {
 }
 REQUIRED: Final = frozenset(name for name, given in INPUTS.items() if given.default is None)
 
+# A sequence is a relation; read as one, its name is quoted and translated like a table's.
+_row_ids = Table("headgate_job_id_seq", MetaData(), Column("tableoid", BigInteger))
+
 _SCHEDULING = frozenset({"scheduled_at_ms", "delay_ms", "unique_debounce_ms", "pending"})
 # Columns that take their input as it is; the others are derived from it below.
 _PLAIN = (
@@ -127,15 +135,16 @@ def insert_jobs(
     *,
     guarded: bool,
     tolerant: bool,
-    probe_ids: bool = False,
+    chosen_ids: bool = False,
     request: bool = False,
 ) -> Executable:
     """Inserts the batch in its order; a row (id, queue, available) for each job that is now there.
 
     `given` names the optional inputs. `guarded` writes nothing when something visible speaks
     against the batch. What clashes otherwise is left out when `tolerant`, so that the caller counts
-    the rows; else it raises, which undoes the statement. `probe_ids` guards ids that callers chose.
-    `request` records the key `request_scope`, `request_key` for the job.
+    the rows; else it raises, which undoes the statement. `chosen_ids` tells that callers chose some
+    ids, which are guarded too. `request` records the key `request_scope`, `request_key` for the
+    job.
     """
     names = [name for name in INPUTS if name in REQUIRED or name in given]
     clock = select(instant().label("now_ms")).cte("clock").prefix_with("MATERIALIZED")
@@ -146,7 +155,9 @@ def insert_jobs(
         )
         .render_derived(name="batch")
     )
-    source = select(batch).cte("source").prefix_with("MATERIALIZED")
+    clashing = chosen_ids or "unique_key" in given
+    rows = _numbered(batch) if clashing else select(batch)
+    source = rows.cte("source").prefix_with("MATERIALIZED")
 
     def value(name: str) -> ColumnElement[Any]:
         return source.c[name] if name in source.c else literal_column(str(INPUTS[name].default))
@@ -162,10 +173,12 @@ def insert_jobs(
         values["unique_expires_at_ms"] = case(
             (value("unique_window_ms") > _zero(), now + value("unique_window_ms"))
         )
+    if "row_id" in source.c:
+        values["id"] = source.c.row_id
     rows = select(*values.values()).select_from(source.join(clock, always()))
     if guarded:
-        rows = rows.where(*_guards(source, given, probe_ids=probe_ids, request=request))
-    writing = insert(job).from_select(list(values), rows.order_by(source.c.position))
+        rows = rows.where(*_guards(source, given, chosen_ids=chosen_ids, request=request))
+    writing = insert(job).from_select(list(values), rows.order_by(*_order(source)))
     if tolerant:
         writing = writing.on_conflict_do_nothing()
     inserted = writing.returning(
@@ -184,6 +197,25 @@ def insert_jobs(
     if request:
         effects.append(_record_request(inserted, clock))
     return select(inserted.c.ulid, inserted.c.queue, inserted.c.available).add_cte(*effects)
+
+
+def _numbered(batch: FromClause) -> Select[Any]:
+    """The batch with the row ids that its order gives, so that it can be inserted in another."""
+    return (
+        select(batch, func.nextval(_row_ids.c.tableoid).label("row_id"))
+        .select_from(batch.join(_row_ids, always()))
+        .order_by(batch.c.position)
+    )
+
+
+def _order(source: CTE) -> list[ColumnElement[Any]]:
+    """The order of insertion. Two batches that wait for each other's keys or ids meet the first
+    one that they share at the same place, or they would deadlock.
+    """
+    if "row_id" not in source.c:
+        return [source.c.position]
+    keys = [source.c.unique_key] if "unique_key" in source.c else []
+    return [*keys, collate(source.c.id, "C")]
 
 
 def _placement(
@@ -207,7 +239,7 @@ def _placement(
 
 
 def _guards(
-    source: CTE, given: frozenset[str], *, probe_ids: bool, request: bool
+    source: CTE, given: frozenset[str], *, chosen_ids: bool, request: bool
 ) -> list[ColumnElement[bool]]:
     """What must not exist. Each is asked once for the batch, through an index."""
     guards = [
@@ -217,7 +249,7 @@ def _guards(
             enqueue_policy.c.max_unfinished_jobs.is_not(None),
         ),
     ]
-    if probe_ids:
+    if chosen_ids:
         guards.append(_none(job.c.ulid == source.c.id))
     if "unique_key" in given:
         held = job.c.unique_key == source.c.unique_key

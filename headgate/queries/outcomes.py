@@ -113,7 +113,8 @@ def succeed(*, results: bool, logs: bool) -> Executable:
     """Ends attempts in success; a row (job_id, fence, state) for each lease that was held.
 
     A job without retention is deleted, unless its throttle key outlives it: then it stays completed
-    until the window ends. `results` and `logs` carry what some attempt of the batch published.
+    until the window ends, as does one whose retention is shorter than that. `results` and `logs`
+    carry what some attempt of the batch published.
     """
     inputs: dict[str, TypeEngine[Any]] = dict(_LEASE_INPUTS)
     if results:
@@ -135,10 +136,8 @@ def succeed(*, results: bool, logs: bool) -> Executable:
         "state": state_value("completed"),
         "finalized_at_ms": now_ms,
         "rate_charge": number(0),
-        "retention_ms": case(
-            (job.c.retention_ms > number(0), job.c.retention_ms),
-            else_=job.c.unique_expires_at_ms - now_ms,
-        ),
+        # NULL, where there is no throttle, is ignored.
+        "retention_ms": func.greatest(job.c.retention_ms, job.c.unique_expires_at_ms - now_ms),
         **lease_given_back(),
     }
     if results:

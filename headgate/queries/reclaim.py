@@ -18,7 +18,7 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, insert
+from sqlalchemy.dialects.postgresql import ARRAY, distinct_on, insert
 
 from headgate.queries.clock import now_ms
 from headgate.queries.literals import number, word
@@ -125,7 +125,7 @@ def reclaim() -> Executable:
             reclaimed.c.payload,
             word("crash limit reached"),
         )
-        .distinct(reclaimed.c.fingerprint)
+        .ext(distinct_on(reclaimed.c.fingerprint))
         .where(reclaimed.c.quarantined)
         .order_by(reclaimed.c.fingerprint, reclaimed.c.crash_attempt.desc()),
     )

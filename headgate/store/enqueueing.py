@@ -18,6 +18,7 @@ from headgate.model.errors import (
     DuplicateJob,
     FingerprintQuarantined,
     IdConflict,
+    StoreError,
     StoreUnavailable,
 )
 from headgate.model.identity import effective_unique_key, new_job_id
@@ -143,15 +144,34 @@ def enqueue(batch: Batch, request: RequestKey | None = None) -> Conversation[Wri
         rows: Sequence[Row] = ()
         fresh = yield from _without_replays(batch)
         if fresh is not None:
-            yield from _refuse_quarantined(fresh)
-            yield from _respect_limits(fresh)
-            if fresh.keyed:
-                yield from _respect_holders(fresh)
+            try:
+                yield from _refuse_quarantined(fresh)
+                yield from _respect_limits(fresh)
+                if fresh.keyed:
+                    yield from _respect_holders(fresh)
+            except (FingerprintQuarantined, Backpressure, DuplicateJob) as refusal:
+                # The same enqueue may have come first, while this one waited for it.
+                if not (yield from _came_first(fresh, request, refusal)):
+                    raise
+                continue
             rows = yield from _write(fresh, request)
             if not rows:
                 continue
         return written(batch, rows)
     raise StoreUnavailable("enqueue kept losing races; try again")
+
+
+def _came_first(
+    batch: Batch, request: RequestKey | None, refusal: StoreError
+) -> Conversation[bool]:
+    """Whether a repetition of this enqueue was committed after we looked for one."""
+    if isinstance(refusal, DuplicateJob) and refusal.replaced:
+        return False
+    if request is not None and (yield find_request(), _request_parameters(request)):
+        return True
+    if not batch.chooses_ids:
+        return False
+    return bool((yield existing_jobs(), {"id_array": batch.parameters["id_array"]}))
 
 
 def written(batch: Batch, rows: Sequence[Row]) -> Written:
@@ -170,7 +190,7 @@ def guarded_insert(
         batch.given,
         guarded=True,
         tolerant=tolerant,
-        probe_ids=batch.chooses_ids,
+        chosen_ids=batch.chooses_ids,
         request=request is not None,
     )
     if request is None:
@@ -186,10 +206,14 @@ def _write(batch: Batch, request: RequestKey | None) -> Conversation[Sequence[Ro
     """A row for each job, or none and nothing written when one of them clashes with another."""
     yield _SAVEPOINT, {}
     parameters = {**batch.parameters, **(_request_parameters(request) if request else {})}
-    rows = yield (
-        insert_jobs(batch.given, guarded=False, tolerant=True, request=request is not None),
-        parameters,
+    statement = insert_jobs(
+        batch.given,
+        guarded=False,
+        tolerant=True,
+        chosen_ids=batch.chooses_ids,
+        request=request is not None,
     )
+    rows = yield statement, parameters
     if len(rows) == len(batch.envelopes):
         yield _RELEASE, {}
         return rows
@@ -254,7 +278,8 @@ def _respect_holders(batch: Batch) -> Conversation[None]:
         holder = holders.get(key)
         if holder is None:
             continue
-        if envelope.unique_replace or envelope.unique_debounce_ms:
+        amends = envelope.unique_replace or envelope.unique_debounce_ms
+        if amends and holder["ulid"] != envelope.id:
             amended = yield (
                 amend_holder(envelope.unique_replace, debounce=envelope.unique_debounce_ms > 0),
                 {

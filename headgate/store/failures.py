@@ -59,6 +59,8 @@ def store_error(failure: BaseException) -> StoreError:
     """
     if isinstance(failure, _REFUSED):
         return StoreRefused(f"access refused: {_first_line(failure)}")
+    if isinstance(failure, asyncpg.ClientConfigurationError):
+        return StoreRefused(f"bad conninfo: {_first_line(failure)}")
     if isinstance(failure, asyncpg.QueryCanceledError):
         return StoreUnavailable("statement timed out")
     if isinstance(failure, asyncpg.LockNotAvailableError):

@@ -10,7 +10,7 @@ from headgate.local import UNSAFE_BUT_FAST, LocalServer, temporary_directory
 from headgate.testing.clones import Clones, migrated_template
 
 ENVIRONMENT_DSN = "HEADGATE_TEST_DATABASE_URL"
-SETTINGS = {**UNSAFE_BUT_FAST, "max_connections": "200"}
+SETTINGS = {**UNSAFE_BUT_FAST, "max_connections": "200", "max_wal_size": "128MB"}
 
 
 class DatabaseRun:
@@ -46,7 +46,7 @@ class DatabaseRun:
     @contextmanager
     def opened(cls) -> Iterator["DatabaseRun"]:
         """A new run, for the process that outlives the others; nothing is left after it."""
-        directory = temporary_directory("headgate-test-")
+        directory = temporary_directory("headgate-test-", in_memory=True)
         run = cls(directory)
         try:
             with ExitStack() as held:

@@ -74,7 +74,7 @@ class Heartbeat:
         self._failing = Backoff(_FIRST_RETRY_MS / 2, self._interval_ms)
         self._early = asyncio.Event()
         self._stopping = False
-        self._taken = False
+        self._taken = True
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop
         self._store: Store
@@ -99,13 +99,12 @@ class Heartbeat:
             self._loop.call_soon_threadsafe(self._early.set)
 
     async def stop(self, limit_ms: int) -> bool:
-        """Beats a last time and ends; whether the store took that beat within the limit."""
-        if self._thread is None:
-            return True
-        self._stopping = True
-        self.beat_soon()
-        await asyncio.to_thread(self._thread.join, limit_ms / 1000)
-        return self._taken and not self._thread.is_alive()
+        """Beats a last time and ends, within the limit; false when the store is away."""
+        if self._thread is not None:
+            self._stopping = True
+            self.beat_soon()
+            await asyncio.to_thread(self._thread.join, limit_ms / 1000)
+        return self._taken
 
     def release(self, after_ms: int, then: Callable[[], None]) -> None:
         """Gives back everything held after `after_ms`, and calls `then`. From any thread.
@@ -142,13 +141,14 @@ class Heartbeat:
 
     async def _beat_patiently(self, store: Store) -> float:
         """One beat. How long after its begin the next one is due, in milliseconds."""
-        self._taken = False
         try:
             await self._beat_once(store)
         except StoreUnavailable as error:
+            self._taken = False
             self._outage.failed("heartbeat", error)
             return self._failing.next_ms()
         except StoreError:
+            self._taken = False
             logger.exception("heartbeat failed")
             return self._interval_ms
         self._taken = True

@@ -28,8 +28,8 @@ from headgate.worker.threads import HandlerThreads
 
 # What the end of a worker may take beyond waiting for handlers, in milliseconds. Together with the
 # grace for cancelled handlers it stays below five seconds, and below two when it must be quick.
-_FLUSH_MS: Final = 2_000
-_GOODBYE_MS: Final = 500
+_FLUSH_MS: Final = 1_500
+_GOODBYE_MS: Final = 1_000
 _QUICK_GRACE_MS: Final = 200
 _QUICK_FLUSH_MS: Final = 800
 _QUICK_GOODBYE_MS: Final = 300
@@ -132,6 +132,16 @@ class Worker:
                 raise raised.exceptions[0] from None
             raise
         await self._end()
+
+    @property
+    def running(self) -> int:
+        """How many handlers run."""
+        return len(self._slots.running)
+
+    @property
+    def held(self) -> int:
+        """How many jobs are this worker's: running, taken ahead, or waiting for their report."""
+        return len(self._slots.held)
 
     def shutdown(self, *, now: bool = False) -> None:
         """Ends the worker: takes nothing more and waits for handlers up to `shutdown_timeout_ms`.
@@ -268,7 +278,7 @@ class Worker:
                 " these jobs run again when their leases end"
             )
         if not told and not quick:
-            raise StoreUnavailable("the last heartbeat of the worker was not taken")
+            raise StoreUnavailable("gone when the worker ended")
 
     async def _run_duties(self) -> None:
         if not self.config.duties:

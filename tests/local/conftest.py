@@ -18,7 +18,7 @@ COMMAND = (sys.executable, "-m", "headgate.cli", "local")
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
     """An empty data directory; afterwards its server is stopped and it is removed."""
-    path = temporary_directory()
+    path = temporary_directory(in_memory=True)
     yield path
     LocalServer(path).stop()
     shutil.rmtree(path, ignore_errors=True)
@@ -33,7 +33,8 @@ def server(data_dir: Path) -> LocalServer:
 @pytest.fixture
 def environment() -> Mapping[str, str]:
     """The environment of a subprocess that is to run this checkout's code."""
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    paths = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", ""))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def eventually(condition: Callable[[], bool], *, limit_ms: int = 20_000) -> None:

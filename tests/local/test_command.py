@@ -86,7 +86,7 @@ class TestOfRoot:
         entry = pwd.getpwnam("daemon")
         user = Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
         python = interpreter_for(user)
-        own = temporary_directory()
+        own = temporary_directory(in_memory=True)
         user.owns(own)
         library = sysconfig.get_path("purelib")
 

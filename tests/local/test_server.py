@@ -124,7 +124,7 @@ def test_a_reserved_server_outlives_the_holder_that_started_it(server: LocalServ
 
 @pytest.mark.parametrize("mode", ["keep", "remove"])
 def test_a_server_ends_when_its_owner_is_killed(environment: Mapping[str, str], mode: str) -> None:
-    path = temporary_directory()
+    path = temporary_directory(in_memory=True)
     owner = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path), mode],
         stdin=subprocess.PIPE,

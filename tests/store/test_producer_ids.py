@@ -56,7 +56,7 @@ async def test_another_job_under_the_id_is_a_conflict(
 ) -> None:
     await store.producer.enqueue([Envelope(**ORIGINAL, fingerprint="f")])
     before = await job_row(observer, "one")
-    with pytest.raises(IdConflict, match="^id conflict: job one$"):
+    with pytest.raises(IdConflict, match=r"^id conflict: job one$"):
         await store.producer.enqueue([Envelope(**ORIGINAL | {"fingerprint": "f"} | changed)])
     assert await job_row(observer, "one") == before
     assert await count_jobs(observer) == 1

@@ -60,7 +60,7 @@ async def contents(observer: Observer) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("refused", "error"), REASONS, ids=lambda value: getattr(value, "kind", "")
+    ("refused", "error"), REASONS, ids=[error.__name__ for _, error in REASONS]
 )
 @pytest.mark.parametrize("position", [0, 2])
 async def test_nothing_is_written(
@@ -89,7 +89,7 @@ async def test_the_first_reason_in_order_is_given(
 
 async def test_the_refusals_say_what_was_met(store: Store, observer: Observer) -> None:
     await arrange(store, observer)
-    with pytest.raises(FingerprintQuarantined, match="^fingerprint bad is quarantined$"):
+    with pytest.raises(FingerprintQuarantined, match=r"^fingerprint bad is quarantined$"):
         await store.producer.enqueue([QUARANTINED])
     with pytest.raises(DuplicateJob) as duplicate:
         await store.producer.enqueue([DUPLICATE])

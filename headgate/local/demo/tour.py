@@ -18,6 +18,8 @@ from headgate.local.demo.facts import CREATE_TABLE, LARGEST_PACKAGES
 from headgate.local.development import Development, development
 
 _PROGRESS_SECONDS: Final = 0.5
+# Parsing is work for the processor: more at a time would only fight over it.
+_CONCURRENCY: Final = 4
 
 
 class RestClient:
@@ -49,17 +51,28 @@ class RestClient:
         )
 
     def _request(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Any:
-        self._connection.request(method, self._prefix + path, body, headers)
-        answer = self._connection.getresponse()
+        try:
+            answer = self._send(method, path, body, headers)
+        except ConnectionError:
+            # The server closes a connection that was idle for long. A repetition is safe: whatever
+            # changes something carries a key.
+            self._connection.close()
+            answer = self._send(method, path, body, headers)
         content = answer.read()
         if answer.status >= 400:
             raise RuntimeError(f"{method} {path}: {answer.status} {content.decode()}")
         return msgspec.json.decode(content) if content else None
 
+    def _send(
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> http.client.HTTPResponse:
+        self._connection.request(method, self._prefix + path, body, headers)
+        return self._connection.getresponse()
+
 
 async def tour(dsn: str, listening: Any, base: str, *, once: bool) -> None:
     """Runs the demonstration; stays up for a look around until a signal, unless `once`."""
-    async with development(app, dsn, listening) as running:
+    async with development(app, dsn, listening, concurrency=_CONCURRENCY) as running:
         await running.store.database.fetch(CREATE_TABLE)
         await _run(running, RestClient(base))
         if once:

@@ -2,10 +2,11 @@
 
 from functools import cache
 
-from sqlalchemy import Integer, Text, Update, bindparam, exists, func, select
+from sqlalchemy import Update, exists, func, select
 
 from headgate.queries.gate.parts import (
     CAPACITY,
+    LANE_BINDS,
     claim,
     clock,
     is_served,
@@ -24,20 +25,13 @@ from headgate.tables import (
 
 @cache
 def direct() -> Update:
-    """Claims the oldest jobs of the lane `lane_queue`, `lane_priority`, `lane_partition_key`,
-    `lane_rate_class`, which is not pinned.
+    """Claims the oldest jobs of the lane `lane_{column}`, which is not pinned to a worker.
 
     Claims nothing unless it is the only lane that the worker may serve and neither a pause, a
     ceiling nor a rate class concerns it. So whatever it returns is all that can be claimed now;
     nothing at all may also mean that it was not applicable.
     """
-    lane = {
-        "queue": bindparam("lane_queue", type_=Text),
-        "sticky_worker": word(""),
-        "priority": bindparam("lane_priority", type_=Integer),
-        "partition_key": bindparam("lane_partition_key", type_=Text),
-        "rate_class": bindparam("lane_rate_class", type_=Text),
-    }
+    lane = {**LANE_BINDS, "sticky_worker": word("")}
     lanes = select(number(1)).where(*is_served(active_partition)).limit(number(2)).subquery("lanes")
     waiting = job.alias("waiting")
     one = number(1)

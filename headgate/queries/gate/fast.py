@@ -36,16 +36,15 @@ from headgate.queries.gate.parts import (
 )
 from headgate.queries.gate.walk import (
     asked_queues,
-    cursor_of,
-    cursors,
     next_level,
     ring,
     ring_order,
     unpaused,
     virtual_time,
     weight,
+    with_cursor,
 )
-from headgate.queries.literals import always, number, word
+from headgate.queries.literals import always, never, number, word
 from headgate.tables import concurrency_limit, job, rate_bucket
 
 _SPARE: Final = 2
@@ -55,7 +54,8 @@ _SPARE: Final = 2
 def fast(*, weighted: bool) -> Update:
     """Claims up to `capacity` jobs of the highest priority level of each queue.
 
-    Claims nothing while a ceiling lies on one of the queues, or a bucket on a class that it meets.
+    Claims nothing while a ceiling lies on one of the queues, a bucket on a class that it meets, or
+    several lanes belong to one partition, which would get several shares.
     `weighted` shares the capacity between several queues, and returns `queue_weight` behind the
     columns of the claim.
     """
@@ -84,7 +84,7 @@ def _levels() -> Select[Any]:
         .offset(number(0))
         .lateral("top")
     )
-    return (
+    found = (
         unpaused(
             asked,
             asked.c.queue,
@@ -92,16 +92,16 @@ def _levels() -> Select[Any]:
             weight().label("weight"),
             virtual_time(asked).label("virtual_time"),
             top.c.priority,
-            cursor_of(cursors(), asked.c.queue, top.c.priority).label("cursor"),
         )
         .join(top, always())
         .where(top.c.priority.is_not(None))
     )
+    return with_cursor(found, queue=asked.c.queue, priority=top.c.priority)
 
 
 def _shares(level: CTE) -> Select[Any]:
     """How many of the first `capacity` places in the race of the queues fall to each."""
-    place = func.generate_series(number(1), CAPACITY).table_valued("rank", name="place")
+    place = func.generate_series(number(1), CAPACITY).table_valued("rank").render_derived("place")
     finish = level.c.virtual_time + cast(place.c.rank, Double) / level.c.weight
     won = (
         select(level.c.queue)
@@ -127,9 +127,14 @@ def _lanes(level: CTE, share: CTE | None) -> Select[Any]:
     )
     entry = union_all(*arms).lateral("entry")
     order = ring_order(entry)
-    place = func.row_number().over(order_by=order)
+    same = func.lag(entry.c.partition_key).over(order_by=order) == entry.c.partition_key
     found = (
-        select(entry, place.label("place"), func.count().over().label("found"))
+        select(
+            entry,
+            func.row_number().over(order_by=order).label("place"),
+            func.count().over().label("found"),
+            func.coalesce(same, never()).label("shared"),
+        )
         .order_by(*order)
         .limit(jobs + number(_SPARE))
         .correlate(*outer)
@@ -162,6 +167,7 @@ def _draw(lane: CTE) -> Select[Any]:
         .where(
             ~exists(select(one).where(concurrency_limit.c.queue == any_(QUEUES))),
             ~exists(select(one).select_from(bucketed).where(lane.c.rate_class != word(""))),
+            ~exists(select(one).where(lane.c.shared)),
         )
         .limit(CAPACITY)
     )

@@ -34,6 +34,11 @@ QUEUES: Final = bindparam("queues", type_=ARRAY(Text))
 CAPACITY: Final = bindparam("capacity", type_=Integer)
 WORKER: Final = bindparam("worker", type_=Text)
 
+LANE_BINDS: Final[Lane] = {
+    name: bindparam(f"lane_{name}", type_=Integer if name == "priority" else Text) for name in LANE
+}
+"""One lane, given by its columns as `lane_{column}`."""
+
 CLAIM_COLUMNS: Final = (
     job.c.ulid,
     job.c.lease_id,

@@ -2,13 +2,13 @@
 
 from typing import Any, NamedTuple
 
-from sqlalchemy import CTE, ColumnElement, Select, case, func, null, or_, select
+from sqlalchemy import CTE, ColumnElement, Select, case, func, null, or_, select, union_all
 from sqlalchemy.dialects.postgresql import JSONB
 
 from headgate.queries.gate.parts import CAPACITY, is_lane
 from headgate.queries.gate.walk import LEVELS, RING, SPARE, ring
 from headgate.queries.lanes import LANE
-from headgate.queries.literals import number, word
+from headgate.queries.literals import always, number, word
 from headgate.queries.states import is_state
 from headgate.tables import job
 
@@ -34,6 +34,7 @@ def report(
 
     - `weights`: of the queues, as they are now
     - `ceilings`, `buckets`: whether such a policy concerns what was walked
+    - `stops`: for each level with more lanes than were looked at, the last that was
 
     One that came short also says:
 
@@ -42,12 +43,17 @@ def report(
     - `missing`: partitions under a ceiling without the row to lock
     - `drained`: lanes that have no available job left
     - `more`: candidates were left over, or not all there are were looked at
-    - `carry`: for each level that was not walked to its end, the key to go on behind
+    - `blocked`: for each level whose walk ended among blocked lanes, the last of them
     - `deeper`: for each queue with more levels than were looked at, the lowest that was
     """
     chosen = select(func.count()).select_from(steps.chosen).scalar_subquery()
     weights = select(func.jsonb_object_agg(steps.queue.c.queue, steps.queue.c.weight))
-    always_said = _object(weights=weights.scalar_subquery(), ceilings=ceilings, buckets=buckets)
+    always_said = _object(
+        weights=weights.scalar_subquery(),
+        ceilings=ceilings,
+        buckets=buckets,
+        stops=_stops(steps.lane),
+    )
     said_when_short = _object(
         lanes=_count(steps.lane),
         busy_classes=_busy_classes(steps.classes),
@@ -55,7 +61,7 @@ def report(
         missing=_partitions(steps.roomy, "missing"),
         drained=_drained(steps.open_lane, steps.candidate),
         more=or_(_count(steps.cut) > number(0), _count(steps.candidate) > chosen),
-        carry=_carry(steps.level, steps.lane),
+        blocked=_blocked(steps.level),
         deeper=_deeper(steps.level),
     )
     return case((chosen < CAPACITY, always_said.op("||")(said_when_short)), else_=always_said)
@@ -105,33 +111,28 @@ def _drained(open_lane: CTE, candidate: CTE) -> ColumnElement[Any]:
     )
 
 
-def _carry(level: CTE, lane: CTE) -> ColumnElement[Any]:
-    of_level = (
-        lane.c.position == level.c.position,
-        lane.c.priority == level.c.priority,
-        lane.c.sticky_worker == level.c.sticky_worker,
+def _stops(lane: CTE) -> ColumnElement[Any]:
+    return _list(
+        select(lane.c.queue, lane.c.priority, lane.c.partition_key, lane.c.rate_class).where(
+            lane.c.place == CAPACITY + number(SPARE)
+        )
     )
-    found = select(func.count()).select_from(lane).where(*of_level).scalar_subquery()
-    last = (
-        select(lane.c.partition_key)
-        .where(*of_level)
-        .order_by(lane.c.turn.desc())
-        .limit(number(1))
-        .scalar_subquery()
-    )
-    stopped = case(
-        (found >= CAPACITY + number(SPARE), last),
-        else_=func.coalesce(*(_end_of_ring(level, behind) for behind in (True, False))),
-    )
-    stops = select(level.c.queue, level.c.priority, stopped.label("key")).subquery("stop")
-    return _list(select(stops).where(stops.c.key.is_not(None)))
 
 
-def _end_of_ring(level: CTE, behind: bool) -> ColumnElement[str | None]:
-    """The key at which the walk was cut, if there were that many lanes."""
-    entry = ring(level, level.c.sticky_worker, number(RING), behind=behind)
-    key = entry.selected_columns.partition_key
-    return entry.with_only_columns(key).offset(number(RING - 1)).limit(number(1)).scalar_subquery()
+def _blocked(level: CTE) -> ColumnElement[Any]:
+    """The last of `RING` lanes, where there are so many, first behind the cursor, then up to it."""
+    sides = (
+        ring(level, level.c.sticky_worker, number(1), behind=behind)
+        .offset(number(RING - 1))
+        .correlate(level)
+        for behind in (True, False)
+    )
+    last = union_all(*sides).limit(number(1)).lateral("last")
+    return _list(
+        select(last.c.queue, last.c.priority, last.c.partition_key, last.c.rate_class).select_from(
+            level.join(last, always())
+        )
+    )
 
 
 def _deeper(level: CTE) -> ColumnElement[Any]:

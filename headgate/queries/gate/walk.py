@@ -16,17 +16,20 @@ from sqlalchemy import (
     Select,
     TableValuedAlias,
     Text,
+    and_,
     bindparam,
     cast,
     column,
     func,
     select,
+    tuple_,
     union_all,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import Double, TypeEngine
 
 from headgate.queries.gate.parts import CAPACITY, QUEUES, WORKER, materialized
+from headgate.queries.lanes import LANE
 from headgate.queries.literals import always, number, word
 from headgate.tables import active_partition, concurrency_limit, queue_state
 
@@ -62,15 +65,16 @@ def _array(name: str, kind: TypeEngine[Any]) -> tuple[ColumnElement[Any], TypeEn
     return bindparam(name, type_=ARRAY(kind)), kind
 
 
-def asked_queues() -> TableValuedAlias:
-    """The queues of the call, each with the finish tag of the last job that was taken from it and
-    the priority below which to look.
+def asked_queues(*, bounded: bool = False) -> TableValuedAlias:
+    """The queues of the call, each with the finish tag of the last job that was taken from it and,
+    if `bounded`, the priority below which to look.
     """
+    bounds = {"below": _array("below_priorities", BigInteger())} if bounded else {}
     return _rows(
         "asked",
         queue=(QUEUES, Text()),
         finish_tag=_array("finish_tags", Double()),
-        below=_array("below_priorities", BigInteger()),
+        **bounds,
     )
 
 
@@ -103,21 +107,23 @@ def cursors() -> CTE:
         "known",
         queue=_array("cursor_queues", Text()),
         priority=_array("cursor_priorities", Integer()),
-        partition_key=_array("cursor_keys", Text()),
+        partition_key=_array("cursor_partition_keys", Text()),
+        rate_class=_array("cursor_rate_classes", Text()),
     )
     return materialized(select(known), "cursor")
 
 
-def cursor_of(
-    cursor: CTE, queue: ColumnElement[str], priority: ColumnElement[int]
-) -> ColumnElement[str]:
-    """The key behind which a level goes on; before all keys for a level not served yet."""
-    known = (
-        select(cursor.c.partition_key)
-        .where(cursor.c.queue == queue, cursor.c.priority == priority)
-        .scalar_subquery()
+def with_cursor(
+    level: Select[Any], *, queue: ColumnElement[str], priority: ColumnElement[int]
+) -> Select[Any]:
+    """A level with its cursor, which is before all lanes for one that was not served yet."""
+    cursor = cursors()
+    return level.outerjoin(
+        cursor, and_(cursor.c.queue == queue, cursor.c.priority == priority)
+    ).add_columns(
+        func.coalesce(cursor.c.partition_key, word("")).label("cursor_partition_key"),
+        func.coalesce(cursor.c.rate_class, word("")).label("cursor_rate_class"),
     )
-    return func.coalesce(known, word(""))
 
 
 def next_level(
@@ -137,27 +143,20 @@ def next_level(
 def ring(
     level: FromClause, sticky_worker: ColumnElement[str], limit: ColumnElement[int], *, behind: bool
 ) -> Select[Any]:
-    """The lanes of a level (queue, priority, cursor) `behind` its cursor, or up to it."""
+    """The lanes of a level `behind` its cursor, or up to it."""
     entry = active_partition.alias()
-    side = (
-        entry.c.partition_key > level.c.cursor
-        if behind
-        else entry.c.partition_key <= level.c.cursor
-    )
+    place = tuple_(entry.c.partition_key, entry.c.rate_class)
+    cursor = tuple_(level.c.cursor_partition_key, level.c.cursor_rate_class)
     return (
         select(
-            entry.c.queue,
-            entry.c.sticky_worker,
-            entry.c.priority,
-            entry.c.partition_key,
-            entry.c.rate_class,
+            *(entry.c[name] for name in LANE),
             number(0 if behind else 1).label("segment"),
         )
         .where(
             entry.c.queue == level.c.queue,
             entry.c.sticky_worker == sticky_worker,
             entry.c.priority == level.c.priority,
-            side,
+            place > cursor if behind else place <= cursor,
         )
         .order_by(entry.c.partition_key, entry.c.rate_class)
         .limit(limit)
@@ -169,8 +168,8 @@ def ring_order(lane: FromClause) -> list[ColumnElement[Any]]:
 
 
 def polled(*, ceilings: bool) -> Select[Any]:
-    """The unpaused queues of the call, each with the level below which to look."""
-    asked = asked_queues()
+    """The unpaused queues of the call."""
+    asked = asked_queues(bounded=True)
     found = unpaused(
         asked,
         asked.c.queue,
@@ -208,14 +207,15 @@ def levels(queue: CTE) -> Select[Any]:
         .select_from(found.join(lower, always()))
         .where(found.c.depth < number(LEVELS))
     )
-    cursor = cursor_of(cursors(), found.c.queue, found.c.priority).label("cursor")
-    return select(
-        queue, found.c.sticky_worker, found.c.priority, found.c.depth, cursor
-    ).select_from(found.join(queue, queue.c.queue == found.c.queue))
+    of_queue = select(queue, found.c.sticky_worker, found.c.priority, found.c.depth).select_from(
+        found.join(queue, queue.c.queue == found.c.queue)
+    )
+    return with_cursor(of_queue, queue=found.c.queue, priority=found.c.priority)
 
 
 def lanes(level: CTE, *is_open: LaneCondition) -> Select[Any]:
-    """The next lanes of each level that all conditions let pass, with their `turn` in the queue.
+    """The next lanes of each level that all conditions let pass, with their `place` in the level
+    and their `turn` in the queue.
 
     What is blocked costs a look and none of the places; after `RING` lanes the walk of a level
     ends.
@@ -238,9 +238,14 @@ def lanes(level: CTE, *is_open: LaneCondition) -> Select[Any]:
             .limit(wanted)
             .correlate(level)
         )
-    lane = union_all(*arms).limit(wanted).lateral("lane")
+    entry = union_all(*arms).limit(wanted).lateral("entry")
+    lane = select(entry, func.row_number().over().label("place")).correlate(level).lateral("lane")
     turn = func.row_number().over(
         partition_by=level.c.position, order_by=[lane.c.priority.desc(), *ring_order(lane)]
     )
-    of_queue = [column for column in level.c if column.name not in lane.c]
+    of_queue = (
+        level.c[name]
+        for name in ("position", "weight", "virtual_time", "ceiling")
+        if name in level.c
+    )
     return select(*of_queue, lane, turn.label("turn")).select_from(level.join(lane, always()))

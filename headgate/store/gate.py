@@ -1,0 +1,234 @@
+"""The gate's driver: which statement when, and what to do when one comes short."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from headgate.model.job import Claim
+from headgate.queries.gate.direct import direct
+from headgate.queries.gate.fast import fast
+from headgate.queries.gate.full import full
+from headgate.queries.gate.prelude import add_partitions, lock_buckets, lock_partitions
+from headgate.queries.gate.prune import delete_lanes, lock_lanes
+from headgate.queries.gate.rotation import read_rotation, write_rotation
+from headgate.queries.gate.survey import occupied, survey
+from headgate.queries.gate.walk import ANY_PRIORITY
+from headgate.queries.lanes import LANE
+from headgate.store.admissions import Call, LaneKey, Memory, Report, decode_report, precedence
+from headgate.store.database import Database, Row, Session
+from headgate.store.rotation import Rotation
+
+_ROUNDS: Final = 3
+_CALLERS_KEPT: Final = 256
+_UPKEEP_INTERVAL_S: Final = 1.0
+
+
+class Gate:
+    """Admission for the workers of this process: what they may start now.
+
+    Whose turn it is is kept here, shared by all calls; the policies are in the database.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._rotation = Rotation()
+        self._memories: dict[tuple[str, tuple[str, ...]], Memory] = {}
+        self._due: dict[str, float] = {}
+
+    async def admit(
+        self, worker: str, queues: Sequence[str], capacity: int, lease_ms: int
+    ) -> list[Claim]:
+        """Starts up to `capacity` jobs of these queues for `worker`, all under one new lease id.
+
+        The leases end `lease_ms` from now. Claims come by priority, then by age. Fewer than
+        `capacity` may come while more is waiting; an empty list says that nothing may start now, or
+        that other gates were faster. Raises `InvalidRequest`, and `StoreUnavailable`: then jobs may
+        have been started that nobody knows of, which come back when their leases expire.
+        """
+        call = Call(worker, queues, capacity, lease_ms)
+        memory = self._remember(call)
+        await self._restore(call.queues)
+        await self._admit(call, memory)
+        memory.came_short = call.wanted > 0
+        await self._record()
+        call.claims.sort(key=precedence)
+        return call.claims
+
+    async def _admit(self, call: Call, memory: Memory) -> None:
+        """Tries the cheapest statement that may do, then the next."""
+        tried = memory.lane if memory.shortcuts else None
+        if tried and await self._direct(call, memory, tried):
+            return
+        if memory.came_short:
+            lanes = [_key(row) for row in await self._database.fetch(survey(), call.parameters())]
+            if not lanes or (len(lanes) == 1 and await self._only(call, memory, lanes[0], tried)):
+                return
+        elif memory.shortcuts:
+            await self._fast(call)
+            if call.wanted:
+                await self._full(call, memory)
+                if not call.wanted:
+                    memory.led_nowhere()
+            return
+        memory.went_around()
+        await self._full(call, memory)
+
+    async def _only(self, call: Call, memory: Memory, lane: LaneKey, tried: LaneKey | None) -> bool:
+        """Whether the one lane there is needs no more: it gave something, or has nothing."""
+        pinned = bool(lane[1])
+        untried = memory.shortcuts and not pinned and lane != tried
+        if untried and await self._direct(call, memory, lane):
+            return True
+        if await self._database.fetch(occupied(), _lane(lane)):
+            return False
+        if self._is_due("prune"):
+            await self._prune([lane])
+        return True
+
+    async def _direct(self, call: Call, memory: Memory, lane: LaneKey) -> bool:
+        """Whether the one lane gave something; then it gave all that there is to be had."""
+        rows = await self._database.fetch(direct(), call.parameters(**_lane(lane)))
+        if not rows:
+            memory.lane, memory.came_short = None, True
+            return False
+        memory.lane = lane
+        call.take(rows)
+        return True
+
+    async def _fast(self, call: Call) -> None:
+        weighted = len(call.queues) > 1
+        parameters = call.parameters(**self._rotation.parameters(call.queues))
+        rows = await self._database.fetch(fast(weighted=weighted), parameters)
+        weights = {row["queue"]: row["queue_weight"] for row in rows} if weighted else {}
+        claims = call.take(rows)
+        self._rotation.charge(claims, weights)
+        self._rotation.advance(claims, ())
+
+    async def _full(self, call: Call, memory: Memory) -> None:
+        """Runs the complete gate until the capacity is used or nothing more is to be had."""
+        report = Report()
+        below: dict[str, int] = {}
+        rounds = 0
+        while call.wanted and rounds < _ROUNDS:
+            report = await self._round(call, memory, report, below)
+            if memory.learn(report):
+                continue
+            rounds += 1
+            if report.missing:
+                await self._database.fetch(add_partitions(), _partitions(report.missing))
+            if not call.wanted:
+                return
+            if report.busy or await self._hindered(report):
+                continue
+            if below:
+                memory.deeper = report.deeper or {}
+            if not report.deeper:
+                return
+            # Below the highest levels each call goes on where the last one ended.
+            below = report.deeper if below else memory.resume(report.deeper)
+
+    async def _round(
+        self, call: Call, memory: Memory, last: Report, below: Mapping[str, int]
+    ) -> Report:
+        """One run of the complete gate, after a wait for what the last one found busy."""
+        queues = list(below) or call.queues
+        statement = full(**memory.policies)
+        parameters = call.parameters(
+            **self._rotation.parameters(queues),
+            below_priorities=[below.get(queue, ANY_PRIORITY) for queue in queues],
+        )
+        if last.busy:
+
+            async def after_waiting(session: Session) -> list[Row]:
+                await _wait(session, last)
+                return await session.fetch(statement, parameters)
+
+            rows = await self._database.transact(after_waiting)
+        else:
+            rows = await self._database.fetch(statement, parameters)
+        report = decode_report(rows[-1]["report"])
+        claims = call.take(rows[:-1])
+        self._rotation.charge(claims, report.weights or {})
+        self._rotation.advance(claims, report.stops or ())
+        return report
+
+    async def _hindered(self, report: Report) -> bool:
+        """Whether another round may find what this one did not get to, and clears its way."""
+        stops = [*(report.stops or ()), *(report.blocked or ())]
+        self._rotation.skip(stops)
+        hindered = bool(stops or report.more)
+        if report.drained and (hindered or self._is_due("prune")):
+            await self._prune(report.drained)
+        return hindered
+
+    async def _prune(self, lanes: Sequence[LaneKey]) -> None:
+        async def work(session: Session) -> None:
+            locked = await session.fetch(lock_lanes(), _lanes(lanes))
+            if locked:
+                await session.fetch(delete_lanes(), _lanes(tuple(row) for row in locked))
+
+        await self._database.transact(work)
+
+    async def _restore(self, queues: Sequence[str]) -> None:
+        """Takes the rotation of queues that are new to this process up where another left it."""
+        unknown = self._rotation.unknown(queues)
+        if unknown:
+            rows = await self._database.fetch(read_rotation(), {"queues": unknown})
+            for queue in unknown:
+                self._rotation.restore(queue)
+            for row in rows:
+                self._rotation.restore(row["queue"], row["virtual_time"], row["rotation_cursor"])
+
+    async def _record(self) -> None:
+        if self._rotation.moved and self._is_due("record"):
+            moved = sorted(self._rotation.moved)
+            lags, cursors = zip(*(self._rotation.record(queue) for queue in moved), strict=True)
+            self._rotation.moved.clear()
+            await self._database.fetch(
+                write_rotation(),
+                {"queues": moved, "virtual_times": lags, "rotation_cursors": cursors},
+            )
+
+    def _is_due(self, upkeep: str) -> bool:
+        """Once per interval; what is done on the side must not slow admission down."""
+        now = time.monotonic()
+        if now < self._due.get(upkeep, 0.0):
+            return False
+        self._due[upkeep] = now + _UPKEEP_INTERVAL_S
+        return True
+
+    def _remember(self, call: Call) -> Memory:
+        caller = (call.worker, tuple(call.queues))
+        memory = self._memories.get(caller)
+        if memory is None:
+            if len(self._memories) == _CALLERS_KEPT:
+                del self._memories[next(iter(self._memories))]
+            memory = self._memories[caller] = Memory()
+        return memory
+
+
+async def _wait(session: Session, report: Report) -> None:
+    if report.busy_classes:
+        await session.fetch(lock_buckets(), {"busy_classes": report.busy_classes})
+    if report.busy_partitions:
+        partitions = _partitions(report.busy_partitions)
+        await session.fetch(lock_partitions(), partitions)
+
+
+def _key(lane: Row) -> LaneKey:
+    queue, sticky_worker, priority, partition_key, rate_class = (lane[name] for name in LANE)
+    return queue, sticky_worker, priority, partition_key, rate_class
+
+
+def _lane(lane: LaneKey) -> dict[str, Any]:
+    return {f"lane_{name}": value for name, value in zip(LANE, lane, strict=True)}
+
+
+def _lanes(lanes: Iterable[LaneKey]) -> dict[str, Any]:
+    columns = zip(*lanes, strict=True)
+    return {f"drained_{name}_array": column for name, column in zip(LANE, columns, strict=True)}
+
+
+def _partitions(partitions: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    queues, keys = zip(*partitions, strict=True)
+    return {"busy_queues": queues, "busy_partition_keys": keys}

@@ -1,0 +1,104 @@
+"""The database goes away and comes back; what needs none goes on, and nothing is restarted."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, insert
+
+from headgate.api.application import create_app
+from headgate.store.migration import upgrade
+from headgate.store.settings import StoreSettings
+from headgate.store.store import Store
+from headgate.tables import compatibility
+from tests.contract.client import Client
+from tests.contract.wire import Wire
+from tests.worker.waiting import eventually
+
+JOB = {"kind": "t.k", "payload": "e30="}
+NO_CONNECTION = {"error": "store unavailable: no connection: the database does not answer"}
+
+
+@pytest.fixture
+async def wire(headgate_database: str) -> AsyncIterator[Wire]:
+    wire = Wire(headgate_database)
+    await wire.open()
+    yield wire
+    await wire.cut()
+
+
+@pytest.fixture
+async def client(wire: Wire) -> AsyncIterator[Client]:
+    async with Store(StoreSettings(dsn=wire.dsn)) as store:
+        yield Client(create_app(store))
+
+
+async def assert_away(client: Client) -> None:
+    for target in ("/healthz", "/meta", "/openapi.json", "/docs"):
+        assert (await client.get(target)).status == 200
+    for target in ("/readyz", "/jobs", "/jobs/x"):
+        answer = await client.get(target)
+        assert (answer.status, answer.json()) == (503, NO_CONNECTION)
+    answer = await client.request("POST", "/jobs", json=JOB)
+    assert (answer.status, answer.json()) == (503, NO_CONNECTION)
+    # What is wrong with a request does not depend on the weather.
+    for change, message in (
+        ({"kind": "bad kind"}, "invalid kind `bad kind`"),
+        ({"payload": "!"}, "payload must be base64"),
+        ({"queue": "\0"}, "queue must not contain NUL"),
+    ):
+        answer = await client.request("POST", "/jobs", json={**JOB, **change})
+        assert answer.status == 400
+        assert answer.json()["error"].startswith(message)
+    assert (await client.request("POST", "/jobs", json={})).status == 422
+    assert (await client.get("/jobs?q=bogus:x")).status == 400
+    assert (await client.get("/jobs?cursor=x")).status == 400
+
+
+async def is_ready(client: Client) -> bool:
+    return (await client.get("/readyz")).status == 200
+
+
+async def test_it_starts_without_the_database_and_outlives_two_outages(
+    client: Client, wire: Wire
+) -> None:
+    await assert_away(client)
+    for turn in range(2):
+        await wire.mend()
+        await eventually(lambda: is_ready(client))
+        answer = await client.request("POST", "/jobs", json={**JOB, "id": f"job-{turn}"})
+        assert answer.status == 201
+        assert (await client.get(f"/jobs/job-{turn}")).status == 200
+        await wire.cut()
+        await assert_away(client)
+
+
+async def test_a_schema_that_is_missing_is_waited_for(
+    headgate_clones: Any, headgate_server: str
+) -> None:
+    dsn = headgate_clones.clone("template0", "headgate_without_schema")
+    try:
+        async with Store(StoreSettings(dsn=dsn)) as store:
+            client = Client(create_app(store))
+            for target in ("/readyz", "/jobs"):
+                answer = await client.get(target)
+                assert answer.status == 503
+                assert answer.json()["error"].startswith(
+                    "store unavailable: schema public has no tables of Headgate"
+                )
+            assert (await client.get("/healthz")).status == 200
+            await upgrade(dsn)
+            await eventually(lambda: is_ready(client))
+    finally:
+        headgate_clones.drop("headgate_without_schema")
+
+
+async def test_a_schema_of_newer_code_is_not_touched(store: Store) -> None:
+    client = Client(create_app(store))
+    newer = {"revision": "9998", "minimum_revision": "9999"}
+    await store.database.fetch(insert(compatibility).values(**newer))
+    answer = await client.request("POST", "/jobs", json=JOB)
+    assert answer.status == 503
+    assert "works with code of revision 9999 or newer" in answer.json()["error"]
+    await store.database.fetch(delete(compatibility).where(compatibility.c.revision == "9998"))
+    assert (await client.request("POST", "/jobs", json=JOB)).status == 201

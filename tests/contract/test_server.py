@@ -1,0 +1,173 @@
+"""`headgate api` as a process: what it refuses to start with, and how it starts and ends."""
+
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+import pytest
+from sqlalchemy import make_url
+
+COMMAND = (sys.executable, "-m", "headgate.cli", "api")
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 30
+
+Start: TypeAlias = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def run(dsn: str | None, *arguments: str, port: int = 0) -> "subprocess.Popen[str]":
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment.pop("HEADGATE_DATABASE_URL", None)
+        if dsn is not None:
+            environment["HEADGATE_DATABASE_URL"] = dsn
+        process = subprocess.Popen(
+            [*COMMAND, "--port", str(port), *arguments],
+            env=environment,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def address_of(process: "subprocess.Popen[str]") -> tuple[str, int]:
+    """Waits for the line that says where it listens."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if found := re.search(r"serving (\S+)", line):
+            parts = urlsplit(found[1])
+            return str(parts.hostname), int(parts.port or 0)
+    raise AssertionError("it ended before it served")
+
+
+def ask(address: tuple[str, int], method: str, path: str) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection(*address, timeout=LIMIT_S)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, body
+
+
+def complaint(process: "subprocess.Popen[str]") -> str:
+    """The one line that a process leaves when it does not start."""
+    output, errors = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 1, errors
+    assert output == ""
+    (line,) = errors.splitlines()
+    return line
+
+
+def test_it_serves_and_ends_well(start: Start, headgate_database: str) -> None:
+    process = start(headgate_database)
+    address = address_of(process)
+    assert address[0] == "127.0.0.1"
+    assert ask(address, "GET", "/api/v1/readyz") == (200, b"ready")
+    assert ask(address, "HEAD", "/api/v1/meta") == (200, b"")
+    assert ask(address, "GET", "/api/v1/jobs/a%2Fb")[0] == 404
+    assert ask(address, "GET", "/api/v1/jobs/%FF") == (400, b'{"error":"invalid path parameter"}')
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, errors) == (0, "")
+
+
+def test_bytes_in_a_path_that_no_client_should_send_do_no_harm(
+    start: Start, headgate_database: str
+) -> None:
+    address = address_of(start(headgate_database))
+    with socket.create_connection(address, timeout=LIMIT_S) as connection:
+        connection.sendall(
+            b"GET /api/v1/jobs/\xff HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        )
+        assert connection.recv(64).startswith(b"HTTP/1.1 4")
+    assert ask(address, "GET", "/api/v1/healthz") == (200, b"ok")
+
+
+def test_read_only_and_a_configuration_of_ones_own(
+    start: Start, headgate_database: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from headgate.api.config import ApiConfig\n"
+        "def config(): return ApiConfig(payloads=False)\n"
+        "wrong = 7\n"
+    )
+    address = address_of(start(headgate_database, "mine:config", "--read-only"))
+    assert ask(address, "POST", "/api/v1/jobs") == (403, b'{"error":"read-only mode"}')
+    assert ask(address, "GET", "/api/v1/jobs/x?include_payload=true")[0] == 403
+    for target, text in (
+        ("mine", "is not of the form"),
+        ("mine:wrong", "is no ApiConfig"),
+        ("mine:nosuch", "has no nosuch"),
+        ("nosuch:config", "no module nosuch"),
+    ):
+        assert text in complaint(start(headgate_database, target))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
+def test_others_are_not_let_in_by_accident(start: Start, host: str) -> None:
+    line = complaint(start("postgresql://x@127.0.0.1:1/x", "--host", host))
+    assert "which others can reach, without authentication" in line
+
+
+def test_others_are_let_in_on_demand(start: Start, headgate_database: str) -> None:
+    process = start(headgate_database, "--host", "0.0.0.0", "--allow-unauthenticated")
+    _, port = address_of(process)
+    assert ask(("127.0.0.1", port), "GET", "/api/v1/healthz") == (200, b"ok")
+
+
+def test_a_taken_port_is_one_line(start: Start, headgate_database: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = complaint(start(headgate_database, port=port))
+    assert line == f"headgate: cannot listen on 127.0.0.1:{port}: address already in use"
+
+
+def test_what_waiting_does_not_cure_is_one_line(
+    start: Start, headgate_server: str, headgate_clones: Any, request: pytest.FixtureRequest
+) -> None:
+    empty = headgate_clones.clone("template0", "headgate_contract_empty")
+    request.addfinalizer(lambda: headgate_clones.drop("headgate_contract_empty"))
+    server = make_url(headgate_server)
+    stranger = server.set(username="nosuch", password="secret")
+    for dsn, text in (
+        (None, "HEADGATE_DATABASE_URL is not set"),
+        ("mysql://x/y", "bad conninfo"),
+        ("no url", "bad conninfo"),
+        (stranger, "access refused"),
+        (server.set(database="nosuch"), "access refused"),
+        (server.update_query_dict({"sslmode": "nosuch"}), "bad conninfo"),
+        (empty, "headgate migrate up"),
+    ):
+        value = dsn if dsn is None or isinstance(dsn, str) else dsn.render_as_string(False)
+        line = complaint(start(value))
+        assert text in line
+        assert "secret" not in line
+
+
+def test_it_starts_while_the_database_is_away(start: Start) -> None:
+    process = start("postgresql://nobody@127.0.0.1:1/nothing")
+    address = address_of(process)
+    assert ask(address, "GET", "/api/v1/healthz") == (200, b"ok")
+    assert ask(address, "GET", "/api/v1/readyz")[0] == 503
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0
+    assert "Traceback" not in errors

@@ -1,0 +1,85 @@
+"""Backlogs and policies for the tests of the gate, and the gate as a worker meets it."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from headgate.model.envelope import Envelope
+from headgate.model.job import Claim
+from headgate.store.store import Store
+from tests.store.rows import Observer
+
+LEASE_MS = 30_000
+_BATCH = 1_000
+
+_BUCKET = """
+INSERT INTO headgate_rate_bucket
+  (name, tokens, burst, limit_per_window, window_ms, refilled_at_ms, paused)
+VALUES ($1, $2, $3, $4, $5, (extract(epoch from clock_timestamp()) * 1000)::bigint, $6)
+"""
+
+
+async def fill(store: Store, count: int, **envelope: Any) -> None:
+    """Enqueues `count` equal jobs."""
+    envelope = {"kind": "mail", **envelope}
+    for start in range(0, count, _BATCH):
+        size = min(_BATCH, count - start)
+        await store.producer.enqueue([Envelope(**envelope) for _ in range(size)])
+
+
+async def bucket(
+    observer: Observer,
+    name: str,
+    limit: int,
+    *,
+    window_ms: int = 1_000,
+    burst: int | None = None,
+    tokens: int | None = None,
+    paused: bool = False,
+) -> None:
+    """A rate class of `limit` per window, full unless said otherwise."""
+    burst = limit if burst is None else burst
+    held = burst if tokens is None else tokens
+    await observer.execute(_BUCKET, name, held, burst, limit, window_ms, paused)
+
+
+async def ceiling(observer: Observer, queue: str, max_concurrent: int) -> None:
+    await observer.execute(
+        "INSERT INTO headgate_concurrency_limit (name, queue, max_concurrent) VALUES ($1, $1, $2)"
+        " ON CONFLICT (name) DO UPDATE SET max_concurrent = excluded.max_concurrent",
+        queue,
+        max_concurrent,
+    )
+
+
+async def weigh(observer: Observer, queue: str, weight: int) -> None:
+    await observer.execute(
+        "INSERT INTO headgate_queue_state (queue, weight) VALUES ($1, $2)"
+        " ON CONFLICT (queue) DO UPDATE SET weight = excluded.weight",
+        queue,
+        weight,
+    )
+
+
+async def pause(observer: Observer, queue: str, *, paused: bool = True) -> None:
+    await observer.execute(
+        "INSERT INTO headgate_queue_state (queue, paused) VALUES ($1, $2)"
+        " ON CONFLICT (queue) DO UPDATE SET paused = excluded.paused",
+        queue,
+        paused,
+    )
+
+
+async def quarantine(observer: Observer, fingerprint: str) -> None:
+    await observer.execute("INSERT INTO headgate_quarantine VALUES ($1, 'mail', 3, 0)", fingerprint)
+
+
+async def admit(
+    store: Store, capacity: int, *queues: str, worker: str = "worker", lease_ms: int = LEASE_MS
+) -> list[Claim]:
+    return await store.gate.admit(worker, queues or ("default",), capacity, lease_ms)
+
+
+def by(field: str, claims: Iterable[Claim]) -> dict[Any, int]:
+    """How many claims there are for each value of a field."""
+    return dict(Counter(getattr(claim, field) for claim in claims))
