@@ -5,7 +5,7 @@ RUNS = import sys; sys.version_info >= (3, 11) and print(sys.executable)
 PYTHON ?= $(firstword $(foreach name,$(PYTHONS),$(shell $(name) -c '$(RUNS)' 2>/dev/null)))
 BIN = .venv/bin
 
-.PHONY: setup test lint demo bench clean
+.PHONY: setup test lint demo bench openapi clean
 
 setup: .venv/.ready
 
@@ -34,6 +34,9 @@ demo: setup
 
 bench: .venv/.bench
 	$(BIN)/python -m bench
+
+openapi: setup
+	$(BIN)/python openapi/generate.py
 
 clean:
 	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .schemathesis

@@ -2,13 +2,21 @@
 
 import asyncio
 
+import msgspec
+
 from bench.peers.side import PAYLOAD
 from headgate.client.application import Headgate
 from headgate.model.envelope import Envelope
 from headgate.store.migration import upgrade
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
-from headgate.worker import Worker, WorkerConfig
+from headgate.worker.config import WorkerConfig
+from headgate.worker.worker import Worker
+
+
+class Welcome(msgspec.Struct):
+    user: int
+    template: str
 
 
 class HeadgateSide:
@@ -35,7 +43,7 @@ class HeadgateSide:
         done = asyncio.Event()
 
         @app.task("noop")
-        async def noop(payload: dict[str, object]) -> None:
+        async def noop(payload: Welcome) -> None:
             nonlocal left
             left -= 1
             if left == 0:

@@ -29,6 +29,12 @@ READ_ONLY: Final = Answer(
     examples={"read-only": ErrorBody(error="read-only mode")},
     name="ReadOnly",
 )
+OTHER_METHOD: Final = Answer(
+    405,
+    "For any other method on this path; `allow` names those it has. No body.",
+    headers={"allow": "The methods of the path, between commas."},
+    name="OtherMethod",
+)
 TOO_LARGE: Final = Answer(413, "The body is too large.", ErrorBody, name="TooLarge")
 MEDIA_TYPE: Final = Answer(
     415,
@@ -64,6 +70,7 @@ UNAVAILABLE: Final = Answer(
 SHARED: Final = (
     BAD_REQUEST,
     READ_ONLY,
+    OTHER_METHOD,
     TOO_LARGE,
     MEDIA_TYPE,
     WRONG_SHAPE,
@@ -78,6 +85,7 @@ def shared_answers(operation: Operation) -> Iterable[Answer]:
         yield BAD_REQUEST
     if operation.mutates:
         yield READ_ONLY
+    yield OTHER_METHOD
     if operation.body_type is not None:
         yield TOO_LARGE
         yield MEDIA_TYPE

@@ -19,6 +19,7 @@ from sqlalchemy import (
     LargeBinary,
     Text,
     and_,
+    any_,
     bindparam,
     case,
     cast,
@@ -38,7 +39,7 @@ from sqlalchemy.types import TypeEngine
 
 from headgate.queries.clock import instant, minute
 from headgate.queries.lanes import register
-from headgate.queries.literals import number, word
+from headgate.queries.literals import always, number, word
 from headgate.queries.states import is_state, state_value
 from headgate.tables import job, job_state, ledger
 
@@ -110,7 +111,7 @@ def _key_outlives_job(now_ms: ColumnElement[int]) -> ColumnElement[bool]:
 
 @cache
 def succeed(*, results: bool, logs: bool) -> Executable:
-    """Ends attempts in success; a row (job_id, fence, state) for each lease that was held.
+    """Ends attempts in success; a row for each lease that was held, with the new `state`.
 
     A job without retention is deleted, unless its throttle key outlives it: then it stays completed
     until the window ends, as does one whose retention is shorter than that. `results` and `logs`
@@ -129,7 +130,7 @@ def succeed(*, results: bool, logs: bool) -> Executable:
     gone = (
         delete(job)
         .where(holds(source), not_(kept))
-        .returning(job.c.ulid, job.c.fence, job.c.queue, job.c.partition_key)
+        .returning(job.c.ulid, source.c.lease_id, job.c.fence, job.c.queue, job.c.partition_key)
         .cte("gone")
     )
     values: dict[str, Any] = {
@@ -161,7 +162,7 @@ def succeed(*, results: bool, logs: bool) -> Executable:
         update(job)
         .where(holds(source), kept)
         .values(values)
-        .returning(job.c.ulid, job.c.fence, job.c.queue, job.c.partition_key)
+        .returning(job.c.ulid, source.c.lease_id, job.c.fence, job.c.queue, job.c.partition_key)
         .cte("completed")
     )
     settled = union_all(
@@ -179,8 +180,13 @@ def succeed(*, results: bool, logs: bool) -> Executable:
         .cte("counted")
     )
     return union_all(
-        select(gone.c.ulid.label("job_id"), gone.c.fence, word("deleted").label("state")),
-        select(completed.c.ulid, completed.c.fence, word("completed")),
+        select(
+            gone.c.ulid.label("job_id"),
+            gone.c.lease_id,
+            gone.c.fence,
+            word("deleted").label("state"),
+        ),
+        select(completed.c.ulid, completed.c.lease_id, completed.c.fence, word("completed")),
     ).add_cte(counted)
 
 
@@ -188,15 +194,15 @@ def succeed(*, results: bool, logs: bool) -> Executable:
 def revoke() -> Executable:
     """Deletes the jobs of a batch of leases: the attempt and the job never were."""
     source = leases()
-    return delete(job).where(holds(source)).returning(job.c.ulid.label("job_id"), job.c.fence)
+    return delete(job).where(holds(source)).returning(*source.c)
 
 
 @cache
 def conclude() -> Executable:
-    """Ends attempts in anything but success and revocation; a row (job_id, fence, state)
-    for each.
+    """Ends attempts in anything but success and revocation; a row for each lease that was held,
+    with the new `state`.
 
-    `outcome_array` says how; `delay_array` overrides the backoff of a retry, is the delay of a
+    `outcome_array` says how; `delay_ms_array` overrides the backoff of a retry, is the delay of a
     snooze, and postpones the return of a rate-limited job, which otherwise is available at once.
     """
     source = batch_of(
@@ -267,8 +273,7 @@ def conclude() -> Executable:
             **lease_given_back(),
         )
         .returning(
-            job.c.ulid,
-            job.c.fence,
+            *(source.c[name] for name in _LEASE_INPUTS),
             cast(job.c.state, Text).label("state"),
             job.c.queue,
             job.c.sticky_worker,
@@ -279,18 +284,36 @@ def conclude() -> Executable:
         )
         .cte("concluded")
     )
-    return select(concluded.c.ulid.label("job_id"), concluded.c.fence, concluded.c.state).add_cte(
+    answer = [concluded.c[name] for name in (*_LEASE_INPUTS, "state")]
+    return select(*answer).add_cte(
         *register(select(concluded).where(concluded.c.available).subquery("fresh"))
     )
 
 
 @cache
 def renew() -> Executable:
-    """Pushes the expiry of held leases to `lease_ms` from now; the ids of their jobs."""
+    """Pushes the expiry of held leases to `lease_ms` from now; a row for each lease that is held.
+
+    A row that is locked is left as it is. Waiting for it, with others in hand, is how this would
+    deadlock with an acknowledgement, which takes its rows in an order of its own.
+    """
     source = leases()
-    return (
-        update(job)
-        .where(holds(source))
-        .values(lease_expires_at_ms=instant() + bindparam("lease_ms", type_=BigInteger))
-        .returning(job.c.ulid.label("job_id"), job.c.fence)
+    held = select(job.c.id, *source.c).where(holds(source)).cte("held").prefix_with("MATERIALIZED")
+    free = (
+        select(job.c.id)
+        .where(
+            job.c.id == held.c.id,
+            job.c.fence == held.c.fence,
+            job.c.state == state_value("running"),
+        )
+        .with_for_update(key_share=True, skip_locked=True)
+        .lateral("free")
     )
+    locked = select(free.c.id).select_from(held.join(free, always()))
+    renewed = (
+        update(job)
+        .where(job.c.id == any_(func.array(locked.scalar_subquery())))
+        .values(lease_expires_at_ms=instant() + bindparam("lease_ms", type_=BigInteger))
+        .cte("renewed")
+    )
+    return select(held.c.job_id, held.c.lease_id, held.c.fence).add_cte(renewed)

@@ -8,9 +8,12 @@ import msgspec
 from headgate.model.errors import InvalidRequest
 from headgate.model.job import Acknowledgement, Lease, Settlement
 from headgate.model.lifecycle import DELETED, Outcome
+from headgate.model.limits import check_count, check_milliseconds
 from headgate.model.texts import clean
 from headgate.queries.outcomes import conclude, renew, revoke, succeed
-from headgate.store.database import Database
+from headgate.store.database import Database, Row
+
+_CONCLUSIONS: Final = frozenset(Outcome) - {Outcome.SUCCESS, Outcome.REVOKE}
 
 _encode_json: Final = msgspec.json.Encoder().encode
 
@@ -25,41 +28,31 @@ class Leases:
         """Ends attempts as their holders report; an answer for each, in order.
 
         A settlement with state None means that the lease was lost: nothing was changed and the
-        work must stop. One lease stands in for one attempt, whatever becomes of the others. Texts
-        are cleaned rather than refused. Raises `InvalidRequest` before anything is written when a
-        snooze has no positive delay, and `StoreUnavailable`; then some of the reports may have been
-        taken, and repeating them answers None for those.
+        work must stop. One lease stands in for one attempt, whatever becomes of the others; of two
+        reports on one lease the first is taken. Texts are cleaned rather than refused. Raises
+        `InvalidRequest` before anything is written for a delay or a result that cannot be stored,
+        and `StoreUnavailable`; then some of the reports may have been taken, and repeating them
+        answers None for those.
         """
-        successes: list[Acknowledgement] = []
-        revocations: list[Acknowledgement] = []
-        others: list[Acknowledgement] = []
         for report in acknowledgements:
-            if report.outcome is Outcome.SUCCESS:
-                successes.append(report)
-            elif report.outcome is Outcome.REVOKE:
-                revocations.append(report)
-            else:
-                others.append(report)
-                if report.outcome is Outcome.SNOOZE and (report.delay_ms or 0) <= 0:
-                    raise InvalidRequest("snooze requires delay_ms > 0")
-                if (report.delay_ms or 0) < 0:
-                    raise InvalidRequest("delay_ms must be >= 0")
-        states: dict[tuple[str, int], str] = {}
-        if successes:
-            states |= await self._succeed(successes)
-        if revocations:
-            leases = lease_arrays(report.lease for report in revocations)
-            rows = await self._database.fetch(revoke(), leases)
-            states |= {(row["job_id"], row["fence"]): DELETED for row in rows}
-        if others:
-            states |= await self._conclude(others)
+            _judge(report)
+        # Each lease once, the first report counting. Sorted, so that two batches that share leases
+        # take their rows in one order.
+        reports = {report.lease: report for report in reversed(acknowledgements)}
+        held = sorted(reports.values(), key=_by_job)
+        states = await self._succeed(_ended(held, Outcome.SUCCESS))
+        states |= await self._revoke(_ended(held, Outcome.REVOKE))
+        states |= await self._conclude(_ended(held, *_CONCLUSIONS))
         return [
-            Settlement(report.lease.job_id, states.get((report.lease.job_id, report.lease.fence)))
+            Settlement(report.lease.job_id, states.pop(report.lease, None))
             for report in acknowledgements
         ]
 
     async def renew(self, leases: Sequence[Lease], lease_ms: int) -> list[str]:
         """Extends held leases to `lease_ms` from now; the ids of the jobs whose lease is lost.
+
+        It waits for nobody: a row that somebody is writing just now, its own acknowledgement for
+        example, is neither extended nor lost.
 
         Raises `InvalidRequest` for a lease below one millisecond, and `StoreUnavailable`.
         """
@@ -68,10 +61,12 @@ class Leases:
         if not leases:
             return []
         rows = await self._database.fetch(renew(), {**lease_arrays(leases), "lease_ms": lease_ms})
-        held = {(row["job_id"], row["fence"]) for row in rows}
-        return [lease.job_id for lease in leases if (lease.job_id, lease.fence) not in held]
+        held = {_lease(row) for row in rows}
+        return [lease.job_id for lease in leases if lease not in held]
 
-    async def _succeed(self, reports: Sequence[Acknowledgement]) -> dict[tuple[str, int], str]:
+    async def _succeed(self, reports: Sequence[Acknowledgement]) -> dict[Lease, str]:
+        if not reports:
+            return {}
         parameters = lease_arrays(report.lease for report in reports)
         results = any(report.result for report in reports)
         if results:
@@ -85,9 +80,19 @@ class Leases:
         if logs:
             parameters["logs_array"] = [_logs(report) for report in reports]
         rows = await self._database.fetch(succeed(results=results, logs=logs), parameters)
-        return {(row["job_id"], row["fence"]): row["state"] for row in rows}
+        return {_lease(row): row["state"] for row in rows}
 
-    async def _conclude(self, reports: Sequence[Acknowledgement]) -> dict[tuple[str, int], str]:
+    async def _revoke(self, reports: Sequence[Acknowledgement]) -> dict[Lease, str]:
+        if not reports:
+            return {}
+        rows = await self._database.fetch(
+            revoke(), lease_arrays(report.lease for report in reports)
+        )
+        return {_lease(row): DELETED for row in rows}
+
+    async def _conclude(self, reports: Sequence[Acknowledgement]) -> dict[Lease, str]:
+        if not reports:
+            return {}
         parameters: dict[str, Any] = {
             **lease_arrays(report.lease for report in reports),
             "outcome_array": [report.outcome.value for report in reports],
@@ -98,7 +103,31 @@ class Leases:
             "logs_array": [_logs(report) for report in reports],
         }
         rows = await self._database.fetch(conclude(), parameters)
-        return {(row["job_id"], row["fence"]): row["state"] for row in rows}
+        return {_lease(row): row["state"] for row in rows}
+
+
+def _judge(report: Acknowledgement) -> None:
+    """Refuses what no row can take, since it would fail the reports beside it."""
+    if report.outcome is Outcome.SNOOZE and (report.delay_ms or 0) <= 0:
+        raise InvalidRequest("snooze requires delay_ms > 0")
+    if report.delay_ms is not None:
+        check_milliseconds("delay_ms", report.delay_ms)
+    if report.result is not None:
+        if report.result.schema_version < 1:
+            raise InvalidRequest("result schema_version must be greater than zero")
+        check_count("result schema_version", report.result.schema_version)
+
+
+def _by_job(report: Acknowledgement) -> str:
+    return report.lease.job_id
+
+
+def _ended(reports: Sequence[Acknowledgement], *outcomes: Outcome) -> list[Acknowledgement]:
+    return [report for report in reports if report.outcome in outcomes]
+
+
+def _lease(row: Row) -> Lease:
+    return Lease(row["job_id"], row["lease_id"], row["fence"])
 
 
 def lease_arrays(leases: Iterable[Lease]) -> dict[str, Any]:

@@ -51,8 +51,9 @@ class Slots:
 
     An attempt is held from its claim until its report is settled; all of them are renewed. Taking
     ahead makes batches of what would be claims of one: by as many as start within `prefetch_ms`,
-    and no more than `concurrency` unless they start within 20 ms. Handlers that turn out slower are found out within a second, and what waits for them goes back
-    to the queue, where another worker may have room.
+    and no more than `concurrency` unless they start within 20 ms. Handlers that turn out slower
+    are found out within a second, and what waits for them goes back to the queue, where another
+    worker may have room.
     """
 
     def __init__(self, config: WorkerConfig, *, rate: Rate | None = None) -> None:

@@ -236,6 +236,8 @@ class Worker:
     async def _let_finish(self, admission: "asyncio.Task[None]") -> None:
         """Waits for running handlers as long as was granted, then tells the others to end."""
         finished = asyncio.create_task(self._finished(admission))
+        if self.running:
+            logger.info("worker %s drains: %d jobs run", self.worker_id, self.running)
         await self._shutdown.wait(finished, self._shutdown.limit_ms)
         if not finished.done():
             running = self._slots.running

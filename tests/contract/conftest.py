@@ -1,5 +1,9 @@
 """The control API on a fresh database, called in the process of the test."""
 
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from headgate.api.application import create_app
@@ -16,3 +20,11 @@ async def client(store: Store) -> Client:
 @pytest.fixture
 async def read_only(store: Store) -> Client:
     return Client(create_app(store, ApiConfig(read_only=True)))
+
+
+@pytest.fixture
+def empty_database(headgate_clones: Any) -> Iterator[str]:
+    """The DSN of a database in which nobody has installed anything."""
+    name = f"headgate_empty_{secrets.token_hex(4)}"
+    yield headgate_clones.clone("template0", name)
+    headgate_clones.drop(name)

@@ -1,7 +1,6 @@
 """The database goes away and comes back; what needs none goes on, and nothing is restarted."""
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 from sqlalchemy import delete, insert
@@ -73,24 +72,18 @@ async def test_it_starts_without_the_database_and_outlives_two_outages(
         await assert_away(client)
 
 
-async def test_a_schema_that_is_missing_is_waited_for(
-    headgate_clones: Any, headgate_server: str
-) -> None:
-    dsn = headgate_clones.clone("template0", "headgate_without_schema")
-    try:
-        async with Store(StoreSettings(dsn=dsn)) as store:
-            client = Client(create_app(store))
-            for target in ("/readyz", "/jobs"):
-                answer = await client.get(target)
-                assert answer.status == 503
-                assert answer.json()["error"].startswith(
-                    "store unavailable: schema public has no tables of Headgate"
-                )
-            assert (await client.get("/healthz")).status == 200
-            await upgrade(dsn)
-            await eventually(lambda: is_ready(client))
-    finally:
-        headgate_clones.drop("headgate_without_schema")
+async def test_a_schema_that_is_missing_is_waited_for(empty_database: str) -> None:
+    async with Store(StoreSettings(dsn=empty_database)) as store:
+        client = Client(create_app(store))
+        for target in ("/readyz", "/jobs"):
+            answer = await client.get(target)
+            assert answer.status == 503
+            assert answer.json()["error"].startswith(
+                "store unavailable: schema public has no tables of Headgate"
+            )
+        assert (await client.get("/healthz")).status == 200
+        await upgrade(empty_database)
+        await eventually(lambda: is_ready(client))
 
 
 async def test_a_schema_of_newer_code_is_not_touched(store: Store) -> None:

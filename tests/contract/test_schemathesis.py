@@ -6,6 +6,7 @@ The same requests in every run. `HEADGATE_CONTRACT_EXAMPLES` raises their number
 import asyncio
 import os
 import re
+import secrets
 import threading
 from collections.abc import Iterator
 from itertools import count
@@ -74,7 +75,8 @@ def without_fractions(value: Any) -> Any:
 @pytest.fixture(scope="module")
 def address(headgate_clones: Any, headgate_template: str) -> Iterator[str]:
     """A server in a thread, since the client of the tests blocks."""
-    dsn = headgate_clones.clone(headgate_template, "headgate_contract")
+    name = f"headgate_contract_{secrets.token_hex(4)}"
+    dsn = headgate_clones.clone(headgate_template, name)
     listening = listen("127.0.0.1", 0)
     server: list[uvicorn.Server] = []
     ready = threading.Event()
@@ -92,7 +94,7 @@ def address(headgate_clones: Any, headgate_template: str) -> Iterator[str]:
     yield url_of(listening).removesuffix("/api/v1")
     server[0].should_exit = True
     thread.join(10)
-    headgate_clones.drop("headgate_contract")
+    headgate_clones.drop(name)
 
 
 @SCHEMA.parametrize()

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 import pytest
@@ -141,10 +141,8 @@ def test_a_taken_port_is_one_line(start: Start, headgate_database: str) -> None:
 
 
 def test_what_waiting_does_not_cure_is_one_line(
-    start: Start, headgate_server: str, headgate_clones: Any, request: pytest.FixtureRequest
+    start: Start, headgate_server: str, empty_database: str
 ) -> None:
-    empty = headgate_clones.clone("template0", "headgate_contract_empty")
-    request.addfinalizer(lambda: headgate_clones.drop("headgate_contract_empty"))
     server = make_url(headgate_server)
     stranger = server.set(username="nosuch", password="secret")
     for dsn, text in (
@@ -154,7 +152,7 @@ def test_what_waiting_does_not_cure_is_one_line(
         (stranger, "access refused"),
         (server.set(database="nosuch"), "access refused"),
         (server.update_query_dict({"sslmode": "nosuch"}), "bad conninfo"),
-        (empty, "headgate migrate up"),
+        (empty_database, "headgate migrate up"),
     ):
         value = dsn if dsn is None or isinstance(dsn, str) else dsn.render_as_string(False)
         line = complaint(start(value))

@@ -1,6 +1,7 @@
 """Workers on a real database, and a look at what they leave in it."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -9,6 +10,7 @@ import asyncpg
 import pytest
 
 from headgate import Headgate, Store, Worker, WorkerConfig
+from headgate.local import UNSAFE_BUT_FAST, LocalServer, temporary_directory
 from tests.store.rows import Observer
 from tests.worker.processes import WorkerProcess
 
@@ -54,6 +56,16 @@ async def start_worker(app: Headgate, store: Store) -> AsyncIterator[StartWorker
         worker.shutdown(now=True)
     for _, task in tasks:
         await task
+
+
+@pytest.fixture
+def server() -> Iterator[LocalServer]:
+    """A server of the test alone, to be stopped and started; not started yet."""
+    directory = temporary_directory("headgate-worker-")
+    server = LocalServer(directory, settings=UNSAFE_BUT_FAST)
+    yield server
+    server.stop()
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture

@@ -113,7 +113,7 @@ async def test_the_second_signal_releases_at_once(
     job_id = await enqueue(store, kind, 60.0)
     await eventually(lambda: process.says(kind))
     process.signal(signal.SIGTERM)
-    await eventually(lambda: kind == "blocks" or process.says("terminating"), limit_ms=2_000)
+    await eventually(lambda: kind == "blocks" or process.says("drains: 1 jobs run"), limit_ms=2_000)
     process.signal(signal.SIGINT)
     process.ended(2_000)
     assert await running_jobs(observer) == 0

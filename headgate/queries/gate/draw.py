@@ -10,9 +10,9 @@ from typing import Any
 
 from sqlalchemy import (
     CTE,
-    BigInteger,
     ColumnElement,
     FromClause,
+    Integer,
     Select,
     Subquery,
     case,
@@ -34,13 +34,10 @@ def open_lanes(lane: CTE, classes: CTE | None, *guards: ColumnElement[bool]) -> 
     """The lanes that no policy closes, with numbers for what is ranked: comparing those is cheaper
     than comparing keys.
 
-    `share` is how many jobs to look at: about twice as many in all as can be used.
+    `share` is how many jobs to look at. Partitions of a level have equal parts, the lanes of a
+    partition again, and all of them together about twice as many as can be used.
     """
-    wanted = CAPACITY + number(SPARE)
-    neighbours = func.count().over(partition_by=(lane.c.position, lane.c.priority))
-    share = func.least(wanted, CAPACITY * number(2) // neighbours + number(1), type_=BigInteger)
     columns: list[ColumnElement[Any]] = [
-        share.label("share"),
         func.row_number().over().label("number"),
         func.dense_rank().over(order_by=(lane.c.position, lane.c.partition_key)).label("tenant"),
     ]
@@ -57,7 +54,17 @@ def open_lanes(lane: CTE, classes: CTE | None, *guards: ColumnElement[bool]) -> 
         found = found.where(or_(classes.c.name.is_(None), classes.c.held))
     if "room" in lane.c:
         found = found.where(or_(lane.c.ceiling.is_(None), lane.c.room > number(0)))
-    return found
+    numbered = found.subquery("numbered")
+    siblings = cast(
+        func.count().over(partition_by=(numbered.c.tenant, numbered.c.priority)), Double
+    )
+    grouped = select(numbered, siblings.label("siblings")).subquery("grouped")
+    partitions = func.sum(number(1) / grouped.c.siblings, type_=Double).over(
+        partition_by=(grouped.c.position, grouped.c.priority)
+    )
+    part = CAPACITY * number(2) / (partitions * grouped.c.siblings)
+    share = func.least(CAPACITY + number(SPARE), cast(func.ceil(part), Integer) + number(1))
+    return select(grouped, share.label("share"))
 
 
 def candidates(lane: CTE) -> Select[Any]:

@@ -1,0 +1,141 @@
+"""Ceilings: never more running jobs of a partition than allowed, and nothing else held up."""
+
+import asyncio
+
+from headgate.model.job import Acknowledgement, Claim
+from headgate.model.lifecycle import Outcome
+from headgate.store.gate import Gate
+from headgate.store.store import Store
+from tests.store.backlog import admit, bucket, by, ceiling, fill
+from tests.store.rows import Observer
+
+
+async def finish(store: Store, *claims: Claim) -> None:
+    await store.leases.acknowledge(
+        [Acknowledgement(lease=claim.lease, outcome=Outcome.SUCCESS) for claim in claims]
+    )
+
+
+async def waiting_for_a_lock(observer: Observer) -> None:
+    while not await observer.fetchval(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        " AND datname = current_database()"
+    ):
+        await asyncio.sleep(0.01)
+
+
+async def test_each_partition_runs_up_to_the_ceiling(store: Store, observer: Observer) -> None:
+    await ceiling(observer, "default", 2)
+    await fill(store, 5_000, partition_key="t1")
+    await fill(store, 5, partition_key="t2")
+    claims = await admit(store, 10)
+    assert by("partition_key", claims) == {"t1": 2, "t2": 2}
+    assert await admit(store, 10) == []
+    await finish(store, claims[0])
+    [replacement] = await admit(store, 10)
+    assert replacement.partition_key == claims[0].partition_key
+
+
+async def test_lanes_of_a_partition_share_its_room(store: Store, observer: Observer) -> None:
+    await ceiling(observer, "default", 3)
+    await fill(store, 5, priority=1)
+    await fill(store, 5, rate_class="unlimited", priority=1)
+    await fill(store, 5)
+    await fill(store, 5, sticky_worker="worker")
+    assert by("priority", await admit(store, 20)) == {1: 3}
+
+
+async def test_a_ceiling_holds_in_its_queue_only(store: Store, observer: Observer) -> None:
+    await ceiling(observer, "a", 1)
+    await fill(store, 5, queue="a")
+    await fill(store, 5, queue="z")
+    assert by("queue", await admit(store, 20, "a", "z")) == {"a": 1, "z": 5}
+
+
+async def test_a_new_ceiling_counts_what_runs_already(store: Store, observer: Observer) -> None:
+    await fill(store, 20)
+    running = await admit(store, 3)
+    await ceiling(observer, "default", 5)
+    assert len(await admit(store, 20)) == 2
+    await ceiling(observer, "default", 2)
+    assert await admit(store, 20) == []
+    await finish(store, *running)
+    assert await admit(store, 20) == []
+    await ceiling(observer, "default", 4)
+    assert len(await admit(store, 20)) == 2
+
+
+async def test_saturated_partitions_hide_nothing(store: Store, observer: Observer) -> None:
+    await ceiling(observer, "default", 1)
+    for number in range(40):
+        await fill(store, 2, partition_key=f"t{number:02}")
+    assert len(await admit(store, 100)) == 40
+    await fill(store, 1, partition_key="z")
+    assert by("partition_key", await admit(store, 1)) == {"z": 1}
+
+
+async def test_a_job_without_a_token_takes_no_room(store: Store, observer: Observer) -> None:
+    await ceiling(observer, "default", 1)
+    await bucket(observer, "api", 1, window_ms=3_600_000)
+    await fill(store, 2, partition_key="p", rate_class="api")
+    await fill(store, 1, partition_key="q", rate_class="api")
+    await fill(store, 1, partition_key="q")
+    assert sorted((claim.partition_key, claim.rate_class) for claim in await admit(store, 20)) == [
+        ("p", "api"),
+        ("q", ""),
+    ]
+
+
+async def test_claims_raise_the_epoch_of_their_partition_alone(
+    store: Store, observer: Observer
+) -> None:
+    await ceiling(observer, "default", 2)
+    await fill(store, 1, partition_key="p")
+    await fill(store, 1, partition_key="q", queue="free")
+    await admit(store, 5, "default", "free")
+    assert dict(await observer.fetch("SELECT partition_key, epoch FROM headgate_inflight")) == {
+        "p": 1,
+        "q": 0,
+    }
+
+
+async def test_a_partition_that_another_gate_holds_is_waited_for(
+    store: Store, observer: Observer
+) -> None:
+    await ceiling(observer, "default", 2)
+    await fill(store, 5, partition_key="p")
+    await fill(store, 5, partition_key="q")
+    async with observer.transaction():
+        await observer.execute(
+            "UPDATE headgate_inflight SET epoch = epoch + 1 WHERE partition_key = 'p'"
+        )
+        waiting = asyncio.create_task(admit(store, 10))
+        await waiting_for_a_lock(observer)
+        # What was free has started before the wait.
+        started = "SELECT partition_key FROM headgate_job WHERE state = 'running'"
+        assert {row[0] for row in await observer.fetch(started)} == {"q"}
+    assert by("partition_key", await waiting) == {"p": 2, "q": 2}
+
+
+async def test_a_lost_row_of_a_partition_is_made_good(store: Store, observer: Observer) -> None:
+    await ceiling(observer, "default", 2)
+    await fill(store, 5)
+    await observer.execute("DELETE FROM headgate_inflight")
+    started = await admit(store, 5) + await admit(store, 5)
+    assert len(started) == 2
+
+
+async def test_many_gates_break_no_ceiling(store: Store, observer: Observer) -> None:
+    await ceiling(observer, "default", 3)
+    for key in "abcd":
+        await fill(store, 30, partition_key=key)
+    gates = [Gate(store.gate._database) for _ in range(8)]
+    for _ in range(4):
+        claims = await asyncio.gather(
+            *(gate.admit(f"w{n}", ["default"], 5, 30_000) for n, gate in enumerate(gates))
+        )
+        running = await observer.fetch(
+            "SELECT partition_key, count(*) FROM headgate_job WHERE state = 'running' GROUP BY 1"
+        )
+        assert {tuple(row) for row in running} == {(key, 3) for key in "abcd"}
+        await finish(store, *(claim for some in claims for claim in some))
