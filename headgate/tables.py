@@ -369,6 +369,7 @@ quarantine = Table(
     Column("sample_payload", LargeBinary),
     Column("reason", Text),
 )
+Index("headgate_quarantine_newest", quarantine.c.quarantined_at_ms.desc(), quarantine.c.fingerprint)
 
 # Append-only: what happened to the counts, folded into the four tables below by a duty.
 ledger = Table(
@@ -415,6 +416,7 @@ queue_counter = Table(
     PrimaryKeyConstraint("queue", "bucket_ms"),
     postgresql_with=_HOT_ROWS,
 )
+Index("headgate_queue_counter_age", queue_counter.c.bucket_ms)
 
 partition_counter = Table(
     "headgate_partition_counter",
@@ -433,6 +435,7 @@ Index(
     partition_counter.c.bucket_ms,
     partition_counter.c.partition_key,
 )
+Index("headgate_partition_counter_age", partition_counter.c.bucket_ms)
 
 duty = Table(
     "headgate_duty",
@@ -528,6 +531,8 @@ operation = Table(
     _number("cursor_id"),
     _number("until_id"),
     _number("clashes"),
+    # Jobs that somebody held when their turn came; they get another one.
+    Column("skipped", ARRAY(BigInteger), nullable=False, server_default=text("'{}'")),
     CheckConstraint(
         "status IN ('pending', 'running', 'completed', 'failed', 'cancelled')",
         name="status_known",

@@ -411,6 +411,12 @@ def upgrade() -> None:
         sa.Column("cursor_id", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("until_id", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("clashes", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column(
+            "skipped",
+            postgresql.ARRAY(sa.BigInteger()),
+            server_default=sa.text("'{}'"),
+            nullable=False,
+        ),
         sa.CheckConstraint(
             "status IN ('pending', 'running', 'completed', 'failed', 'cancelled')",
             name=op.f("headgate_operation_status_known"),
@@ -455,6 +461,9 @@ def upgrade() -> None:
         postgresql_with={"fillfactor": 50},
     )
     op.create_index(
+        "headgate_partition_counter_age", "headgate_partition_counter", ["bucket_ms"], unique=False
+    )
+    op.create_index(
         "headgate_partition_counter_recent",
         "headgate_partition_counter",
         ["queue", "bucket_ms", "partition_key"],
@@ -469,6 +478,12 @@ def upgrade() -> None:
         sa.Column("sample_payload", sa.LargeBinary(), nullable=True),
         sa.Column("reason", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("fingerprint", name=op.f("headgate_quarantine_pkey")),
+    )
+    op.create_index(
+        "headgate_quarantine_newest",
+        "headgate_quarantine",
+        [sa.literal_column("quarantined_at_ms DESC"), "fingerprint"],
+        unique=False,
     )
     op.create_table(
         "headgate_queue_count",
@@ -486,6 +501,9 @@ def upgrade() -> None:
         sa.Column("completed", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.PrimaryKeyConstraint("queue", "bucket_ms", name=op.f("headgate_queue_counter_pkey")),
         postgresql_with={"fillfactor": 50},
+    )
+    op.create_index(
+        "headgate_queue_counter_age", "headgate_queue_counter", ["bucket_ms"], unique=False
     )
     op.create_table(
         "headgate_queue_sample",

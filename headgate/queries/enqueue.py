@@ -65,6 +65,11 @@ class _Input(NamedTuple):
     type: TypeEngine[Any]
     default: str | None = None
 
+    @property
+    def constant(self) -> ColumnElement[Any]:
+        """The default as it stands in a statement."""
+        return literal_column(str(self.default))
+
 
 INPUTS: Final[Mapping[str, _Input]] = {
     "id": _Input(Text()),
@@ -100,7 +105,7 @@ _row_ids = Table("headgate_job_id_seq", MetaData(), Column("tableoid", BigIntege
 
 _SCHEDULING = frozenset({"scheduled_at_ms", "delay_ms", "unique_debounce_ms", "pending"})
 # Columns that take their input as it is; the others are derived from it below.
-_PLAIN = (
+PLAIN: Final = (
     "kind",
     "payload",
     "queue",
@@ -138,7 +143,7 @@ def insert_jobs(
     chosen_ids: bool = False,
     request: bool = False,
 ) -> Executable:
-    """Inserts the batch in its order; a row (id, queue, available) for each job that is now there.
+    """Inserts the batch in its order; rows (queue, available, jobs) count those that are there.
 
     `given` names the optional inputs. `guarded` writes nothing when something visible speaks
     against the batch. What clashes otherwise is left out when `tolerant`, so that the caller counts
@@ -160,10 +165,10 @@ def insert_jobs(
     source = rows.cte("source").prefix_with("MATERIALIZED")
 
     def value(name: str) -> ColumnElement[Any]:
-        return source.c[name] if name in source.c else literal_column(str(INPUTS[name].default))
+        return source.c[name] if name in source.c else INPUTS[name].constant
 
     now = clock.c.now_ms
-    values: dict[str, ColumnElement[Any]] = {name: value(name) for name in _PLAIN if name in names}
+    values: dict[str, ColumnElement[Any]] = {name: value(name) for name in PLAIN if name in names}
     values["ulid"] = source.c.id
     values["enqueued_at_ms"] = now
     values["state"], values["scheduled_at_ms"] = _placement(value, given, now)
@@ -177,7 +182,7 @@ def insert_jobs(
         values["id"] = source.c.row_id
     rows = select(*values.values()).select_from(source.join(clock, always()))
     if guarded:
-        rows = rows.where(*_guards(source, given, chosen_ids=chosen_ids, request=request))
+        rows = rows.where(*guards(source.c, given, chosen_ids=chosen_ids, request=request))
     writing = insert(job).from_select(list(values), rows.order_by(*_order(source)))
     if tolerant:
         writing = writing.on_conflict_do_nothing()
@@ -189,14 +194,19 @@ def insert_jobs(
         job.c.priority,
         job.c.partition_key,
         job.c.rate_class,
+        job.c.enqueued_at_ms,
         (job.c.state == state_value("available")).label("available"),
     ).cte("inserted")
     effects: list[CTE] = [*register(select(inserted).where(inserted.c.available).subquery("fresh"))]
     if "tags" in given:
         effects.append(_insert_tags(inserted, source).cte("tagged"))
     if request:
-        effects.append(_record_request(inserted, clock))
-    return select(inserted.c.ulid, inserted.c.queue, inserted.c.available).add_cte(*effects)
+        effects.append(record_request(inserted).cte("recorded"))
+    return (
+        select(inserted.c.queue, inserted.c.available, func.count().label("jobs"))
+        .group_by(inserted.c.queue, inserted.c.available)
+        .add_cte(*effects)
+    )
 
 
 def _numbered(batch: FromClause) -> Select[Any]:
@@ -238,21 +248,21 @@ def _placement(
     return cast(state, job_state), due
 
 
-def _guards(
-    source: CTE, given: frozenset[str], *, chosen_ids: bool, request: bool
+def guards(
+    source: Any, given: frozenset[str], *, chosen_ids: bool, request: bool
 ) -> list[ColumnElement[bool]]:
-    """What must not exist. Each is asked once for the batch, through an index."""
+    """What must not exist for the inputs in `source`. Each is asked once, through an index."""
     guards = [
-        _none(quarantine.c.fingerprint == source.c.fingerprint),
+        _none(quarantine.c.fingerprint == source["fingerprint"]),
         _none(
-            enqueue_policy.c.queue == source.c.queue,
+            enqueue_policy.c.queue == source["queue"],
             enqueue_policy.c.max_unfinished_jobs.is_not(None),
         ),
     ]
     if chosen_ids:
-        guards.append(_none(job.c.ulid == source.c.id))
+        guards.append(_none(job.c.ulid == source["id"]))
     if "unique_key" in given:
-        held = job.c.unique_key == source.c.unique_key
+        held = job.c.unique_key == source["unique_key"]
         guards.append(_none(held, is_live(job.c.state)))
         guards.append(_none(held, job.c.unique_expires_at_ms.is_not(None)))
     if request:
@@ -284,17 +294,17 @@ def _insert_tags(inserted: CTE, source: CTE) -> Insert:
     )
 
 
-def _record_request(inserted: CTE, clock: CTE) -> CTE:
-    recording = insert(enqueue_key).from_select(
+def record_request(inserted: CTE) -> Insert:
+    """Keeps the request key for the job in `inserted`."""
+    return insert(enqueue_key).from_select(
         ["scope", "key", "job_id", "recorded_at_ms"],
         select(
             bindparam("request_scope", type_=Text),
             bindparam("request_key", type_=Text),
             inserted.c.ulid,
-            clock.c.now_ms,
-        ).select_from(inserted.join(clock, always())),
+            inserted.c.enqueued_at_ms,
+        ),
     )
-    return recording.cte("recorded")
 
 
 @cache

@@ -36,6 +36,7 @@ from headgate.queries.enqueue import (
     release_lapsed_keys,
     unfinished_jobs,
 )
+from headgate.queries.enqueue_one import FITTING, insert_job
 
 
 class Row(Protocol):
@@ -174,12 +175,30 @@ def _came_first(
     return bool((yield existing_jobs(), {"id_array": batch.parameters["id_array"]}))
 
 
+def count(rows: Sequence[Row]) -> int:
+    """How many jobs the statement wrote."""
+    return sum(row["jobs"] for row in rows)
+
+
 def written(batch: Batch, rows: Sequence[Row]) -> Written:
-    """The answer for a batch whose new jobs are `rows`."""
+    """The answer for a batch of which the statement that wrote it answered `rows`."""
     return Written(
         [Enqueued(envelope.id) for envelope in batch.envelopes],
         frozenset(row["queue"] for row in rows if row["available"]),
     )
+
+
+def short_insert(
+    batch: Batch, request: RequestKey | None
+) -> tuple[Executable, dict[str, Any]] | None:
+    """The quickest statement for what most enqueues are, if this is one."""
+    if len(batch.envelopes) > 1 or not batch.given <= FITTING:
+        return None
+    statement = insert_job(batch.given, chosen_ids=batch.chooses_ids, request=request is not None)
+    parameters = {
+        f"one_{name.removesuffix('_array')}": values[0] for name, values in batch.parameters.items()
+    }
+    return statement, {**parameters, **(_request_parameters(request) if request else {})}
 
 
 def guarded_insert(
@@ -203,7 +222,7 @@ def _request_parameters(request: RequestKey) -> dict[str, Any]:
 
 
 def _write(batch: Batch, request: RequestKey | None) -> Conversation[Sequence[Row]]:
-    """A row for each job, or none and nothing written when one of them clashes with another."""
+    """The rows of the statement; none, and nothing written, when one job clashes with another."""
     yield _SAVEPOINT, {}
     parameters = {**batch.parameters, **(_request_parameters(request) if request else {})}
     statement = insert_jobs(
@@ -214,7 +233,7 @@ def _write(batch: Batch, request: RequestKey | None) -> Conversation[Sequence[Ro
         request=request is not None,
     )
     rows = yield statement, parameters
-    if len(rows) == len(batch.envelopes):
+    if count(rows) == len(batch.envelopes):
         yield _RELEASE, {}
         return rows
     yield _ROLLBACK, {}

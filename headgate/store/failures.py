@@ -26,7 +26,14 @@ RETRYABLE = (
     asyncpg.DeadlockDetectedError,
 )
 
-DRIVER_FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, EOFError)
+DRIVER_FAILURES = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+    EOFError,
+)
 """What the driver may raise. Everything else is a fault of ours and passes as it is."""
 
 _REFUSED = (
@@ -67,8 +74,9 @@ def store_error(failure: BaseException) -> StoreError:
         return StoreUnavailable("lock timed out")
     if isinstance(failure, _UNAVAILABLE):
         return StoreUnavailable(f"no connection: {_first_line(failure) or 'timed out'}")
-    if isinstance(failure, asyncpg.InterfaceError):
-        # The driver raises this one for a pool or connection that closed under the call.
+    if isinstance(failure, asyncpg.InterfaceError | asyncpg.InternalClientError):
+        # The driver raises the first for a pool or connection that closed under the call, and the
+        # second for an idle connection while it reads that the server has ended the session.
         return StoreUnavailable(f"no connection: {_first_line(failure)}")
     if isinstance(failure, asyncpg.UniqueViolationError):
         return KeyTaken(_first_line(failure))

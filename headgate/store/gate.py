@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from headgate.model.errors import StoreError
 from headgate.model.job import Claim
 from headgate.queries.gate.direct import direct
 from headgate.queries.gate.fast import fast
@@ -42,13 +43,19 @@ class Gate:
 
         The leases end `lease_ms` from now. Claims come by priority, then by age. Fewer than
         `capacity` may come while more is waiting; an empty list says that nothing may start now, or
-        that other gates were faster. Raises `InvalidRequest`, and `StoreUnavailable`: then jobs may
-        have been started that nobody knows of, which come back when their leases expire.
+        that other gates were faster. Raises `InvalidRequest`, and `StoreUnavailable` when nothing
+        was started, as far as is known: jobs whose claims got lost on the way come back when their
+        leases expire.
         """
         call = Call(worker, queues, capacity, lease_ms)
         memory = self._remember(call)
         await self._restore(call.queues)
-        await self._admit(call, memory)
+        try:
+            await self._admit(call, memory)
+        except StoreError:
+            # What has started must not be lost for what came after it.
+            if not call.claims:
+                raise
         memory.came_short = call.wanted > 0
         await self._record()
         call.claims.sort(key=precedence)

@@ -19,6 +19,7 @@ from headgate.model.errors import HeadgateError
 Connect = Callable[[], Awaitable[Any]]
 
 _IDLE_SECONDS: Final = 300
+_SESSION_ENDING: Final = frozenset({"FATAL", "PANIC"})
 
 
 class Pool:
@@ -121,7 +122,8 @@ class Pool:
 class Use:
     """One use of a connection: given back when it ends cleanly, thrown away when it does not.
 
-    An answer of the server that says no is a clean end; an interruption is not.
+    An answer of the server that says no is a clean end; an interruption is not, and neither is an
+    answer that ends the session: the driver would notice that only after the next use has begun.
     """
 
     __slots__ = ("_connection", "_pool", "_timeout_ms")
@@ -141,10 +143,13 @@ class Use:
         traceback: TracebackType | None,
     ) -> None:
         connection = self._connection
-        interrupted = exception is not None and not isinstance(
-            exception, asyncpg.PostgresError | HeadgateError
-        )
-        if interrupted or connection.is_in_transaction():
+        if not _is_clean(exception) or connection.is_in_transaction():
             self._pool.discard(connection)
         else:
             self._pool.release(connection)
+
+
+def _is_clean(exception: BaseException | None) -> bool:
+    if isinstance(exception, asyncpg.PostgresError):
+        return exception.severity_en not in _SESSION_ENDING
+    return exception is None or isinstance(exception, HeadgateError)

@@ -7,7 +7,16 @@ from headgate.model.envelope import Envelope
 from headgate.model.errors import DuplicateJob, StoreUnavailable
 from headgate.model.job import Enqueued, RequestKey
 from headgate.store.database import Database, Session
-from headgate.store.enqueueing import Batch, Written, enqueue, guarded_insert, written
+from headgate.store.enqueueing import (
+    Batch,
+    Row,
+    Written,
+    count,
+    enqueue,
+    guarded_insert,
+    short_insert,
+    written,
+)
 from headgate.store.failures import KeyTaken
 from headgate.store.notifier import Notifier
 
@@ -36,17 +45,23 @@ class Producer:
         if not envelopes:
             return []
         batch = Batch.of(envelopes)
-        try:
-            rows = await self._database.fetch(*guarded_insert(batch, request))
-        except KeyTaken:
-            rows = []
-        if len(rows) == len(batch.envelopes):
+        rows = await self._enqueue_quickly(batch, request)
+        if count(rows) == len(batch.envelopes):
             answer = written(batch, rows)
         else:
             answer = await self._enqueue_slowly(batch, request)
         if answer.queues:
             self._notifier.wake(answer.queues)
         return answer.jobs
+
+    async def _enqueue_quickly(self, batch: Batch, request: RequestKey | None) -> Sequence[Row]:
+        """Tries the statements that write all or nothing; no rows when something is in the way."""
+        short = short_insert(batch, request)
+        try:
+            rows = await self._database.fetch(*short) if short else []
+            return rows or await self._database.fetch(*guarded_insert(batch, request))
+        except KeyTaken:
+            return []
 
     async def _enqueue_slowly(self, batch: Batch, request: RequestKey | None) -> Written:
         for _ in range(_ATTEMPTS):

@@ -1,5 +1,6 @@
 """Backlogs and policies for the tests of the gate, and the gate as a worker meets it."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -72,6 +73,20 @@ async def pause(observer: Observer, queue: str, *, paused: bool = True) -> None:
 
 async def quarantine(observer: Observer, fingerprint: str) -> None:
     await observer.execute("INSERT INTO headgate_quarantine VALUES ($1, 'mail', 3, 0)", fingerprint)
+
+
+async def someone_waits(observer: Observer) -> None:
+    """Returns once a session of the test's database waits for a lock that `observer` holds."""
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+    )
+    while True:
+        # Within a transaction the view is read once and kept.
+        await observer.execute("SELECT pg_stat_clear_snapshot()")
+        if await observer.fetchval(waiting):
+            return
+        await asyncio.sleep(0.01)
 
 
 async def admit(

@@ -6,7 +6,7 @@ from headgate.model.job import Acknowledgement, Claim
 from headgate.model.lifecycle import Outcome
 from headgate.store.gate import Gate
 from headgate.store.store import Store
-from tests.store.backlog import admit, bucket, by, ceiling, fill
+from tests.store.backlog import admit, bucket, by, ceiling, fill, someone_waits
 from tests.store.rows import Observer
 
 
@@ -14,14 +14,6 @@ async def finish(store: Store, *claims: Claim) -> None:
     await store.leases.acknowledge(
         [Acknowledgement(lease=claim.lease, outcome=Outcome.SUCCESS) for claim in claims]
     )
-
-
-async def waiting_for_a_lock(observer: Observer) -> None:
-    while not await observer.fetchval(
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-        " AND datname = current_database()"
-    ):
-        await asyncio.sleep(0.01)
 
 
 async def test_each_partition_runs_up_to_the_ceiling(store: Store, observer: Observer) -> None:
@@ -93,10 +85,8 @@ async def test_claims_raise_the_epoch_of_their_partition_alone(
     await fill(store, 1, partition_key="p")
     await fill(store, 1, partition_key="q", queue="free")
     await admit(store, 5, "default", "free")
-    assert dict(await observer.fetch("SELECT partition_key, epoch FROM headgate_inflight")) == {
-        "p": 1,
-        "q": 0,
-    }
+    rows = await observer.fetch("SELECT partition_key, epoch FROM headgate_inflight")
+    assert {row["partition_key"]: row["epoch"] for row in rows} == {"p": 1, "q": 0}
 
 
 async def test_a_partition_that_another_gate_holds_is_waited_for(
@@ -110,7 +100,7 @@ async def test_a_partition_that_another_gate_holds_is_waited_for(
             "UPDATE headgate_inflight SET epoch = epoch + 1 WHERE partition_key = 'p'"
         )
         waiting = asyncio.create_task(admit(store, 10))
-        await waiting_for_a_lock(observer)
+        await someone_waits(observer)
         # What was free has started before the wait.
         started = "SELECT partition_key FROM headgate_job WHERE state = 'running'"
         assert {row[0] for row in await observer.fetch(started)} == {"q"}

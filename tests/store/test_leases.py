@@ -185,13 +185,13 @@ async def test_a_lease_has_a_length(store: Store, lease_ms: int) -> None:
 
 async def test_a_renewal_touches_no_index(store: Store, observer: Observer) -> None:
     # A few rows leave room on their page for the new versions, which is all that HOT needs then.
-    leases = await attempts(store, observer, 5)
+    leases = await attempts(store, observer, 3)
     for _ in range(4):
         assert await store.leases.renew(leases, HOUR_MS) == []
     await store.close()
-    updates, hot_updates = await reported_updates(observer, at_least=25)
+    updates, hot_updates = await reported_updates(observer, at_least=15)
     # Only the starts changed indexed columns.
-    assert (updates, hot_updates) == (25, 20)
+    assert (updates, hot_updates) == (15, 12)
 
 
 async def reported_updates(observer: Observer, *, at_least: int) -> tuple[int, int]:

@@ -1,0 +1,258 @@
+"""Counts: exact in every snapshot, whatever runs meanwhile and however little is folded."""
+
+import asyncio
+import random
+from collections import Counter
+from typing import Any
+
+import asyncpg
+import pytest
+
+from headgate.model.envelope import Envelope
+from headgate.model.errors import InvalidRequest
+from headgate.model.job import Acknowledgement
+from headgate.model.lifecycle import LIVE, Outcome, State
+from headgate.store.joining import enqueue_in
+from headgate.store.store import Store
+from tests.store.conftest import OpenStore
+from tests.store.journeys import bring
+from tests.store.rows import HOUR_MS, Observer, deadlocks, now_ms, start
+
+MINUTE_MS = 60_000
+
+_TRUE_PER_QUEUE = "SELECT queue, state, count(*) AS n FROM headgate_job GROUP BY 1, 2"
+_TRUE_PER_PARTITION = (
+    "SELECT queue, partition_key, state, count(*) AS n FROM headgate_job"
+    " WHERE state < 'completed' GROUP BY 1, 2, 3"
+)
+_READ_PER_QUEUE = (
+    "SELECT queue, state, sum(n)::bigint AS n FROM (SELECT queue, state, n FROM"
+    " headgate_queue_count UNION ALL SELECT queue, state, n FROM headgate_ledger"
+    " WHERE state IS NOT NULL) AS counts GROUP BY 1, 2 HAVING sum(n) <> 0"
+)
+_READ_PER_PARTITION = (
+    "SELECT queue, partition_key, state, sum(n)::bigint AS n FROM (SELECT queue, partition_key,"
+    " state, n FROM headgate_partition_count UNION ALL SELECT queue, partition_key, state, n"
+    " FROM headgate_ledger WHERE state < 'completed') AS counts GROUP BY 1, 2, 3"
+    " HAVING sum(n) <> 0"
+)
+
+
+async def assert_exact(observer: Observer) -> None:
+    """What a reader adds up is what is there, at both grains and in one snapshot."""
+    async with observer.transaction(isolation="repeatable_read", readonly=True):
+        for true, read in (
+            (_TRUE_PER_QUEUE, _READ_PER_QUEUE),
+            (_TRUE_PER_PARTITION, _READ_PER_PARTITION),
+        ):
+            assert set(await observer.fetch(read)) == set(await observer.fetch(true))
+
+
+async def fold_all(store: Store, limit: int = 1_000) -> None:
+    while await store.upkeep.fold_ledger(limit):
+        pass
+
+
+async def ledger_rows(observer: Observer) -> int:
+    count: int = await observer.fetchval("SELECT count(*) FROM headgate_ledger")
+    return count
+
+
+def random_envelope() -> Envelope:
+    return Envelope(
+        kind="mail",
+        queue=random.choice("abc"),
+        partition_key=random.choice(["", "p", "q"]),
+        retention_ms=random.choice([0, HOUR_MS]),
+        pending=random.random() < 0.1,
+    )
+
+
+class Traffic:
+    """Producers, workers, and an application that changes its mind."""
+
+    def __init__(self, store: Store, dsn: str) -> None:
+        self.store = store
+        self.dsn = dsn
+
+    async def produce(self) -> None:
+        for _ in range(15):
+            size = random.randint(1, 30)
+            await self.store.producer.enqueue([random_envelope() for _ in range(size)])
+
+    async def roll_back(self) -> None:
+        connection = await asyncpg.connect(self.dsn)
+        for _ in range(10):
+            transaction = connection.transaction()
+            await transaction.start()
+            await enqueue_in(connection, [random_envelope() for _ in range(20)])
+            await connection.execute(
+                "DELETE FROM headgate_job WHERE id % 7 = 0 AND state = 'available'"
+            )
+            await transaction.rollback()
+        await connection.close()
+
+    async def work(self, queue: str) -> None:
+        connection = await asyncpg.connect(self.dsn)
+        for _ in range(15):
+            rows = await connection.fetch(
+                "SELECT ulid FROM headgate_job WHERE state = 'available' AND queue = $1"
+                " ORDER BY id LIMIT 20",
+                queue,
+            )
+            leases = await start(connection, [row["ulid"] for row in rows])
+            await self.store.leases.acknowledge(
+                [
+                    Acknowledgement(lease=lease, outcome=random.choice(list(Outcome)), delay_ms=1)
+                    for lease in leases
+                ]
+            )
+            await self.store.upkeep.promote_due(10)
+        await connection.close()
+
+    async def fold(self) -> None:
+        while True:
+            await self.store.upkeep.fold_ledger(random.randint(1, 40))
+            await asyncio.sleep(0)
+
+    async def watch(self, observer: Observer) -> None:
+        while True:
+            await assert_exact(observer)
+            await asyncio.sleep(0)
+
+
+async def test_counts_are_exact_while_everything_runs(
+    open_store: OpenStore, observer: Observer, headgate_database: str
+) -> None:
+    store = open_store(pool_size=12)
+    traffic = Traffic(store, headgate_database)
+    background = [asyncio.create_task(traffic.fold()) for _ in range(2)]
+    background.append(asyncio.create_task(traffic.watch(observer)))
+    await asyncio.gather(
+        traffic.produce(),
+        traffic.produce(),
+        traffic.roll_back(),
+        *(traffic.work(queue) for queue in "abc"),
+    )
+    for task in background:
+        assert not task.done()
+        task.cancel()
+    await asyncio.wait(background)
+    await assert_exact(observer)
+    await fold_all(store)
+    assert await ledger_rows(observer) == 0
+    await assert_exact(observer)
+    assert await observer.fetchval("SELECT count(*) FROM headgate_job") > 0
+    await store.close()
+    assert await deadlocks(observer) == 0
+
+
+async def test_a_fold_takes_no_more_than_its_limit(store: Store, observer: Observer) -> None:
+    for number in range(5):
+        await store.producer.enqueue([Envelope(kind="mail", queue=f"q{number}")])
+    assert [await store.upkeep.fold_ledger(2) for _ in range(4)] == [2, 2, 1, 0]
+    await assert_exact(observer)
+    with pytest.raises(InvalidRequest, match="limit must be >= 1"):
+        await store.upkeep.fold_ledger(0)
+
+
+async def test_partitions_without_live_jobs_leave_no_rows(store: Store, observer: Observer) -> None:
+    for end in (State.COMPLETED, State.ARCHIVED, State.AVAILABLE):
+        await bring(store, observer, Envelope(kind="mail", partition_key=end), end)
+        await fold_all(store, limit=1)
+    rows = await observer.fetch("SELECT partition_key, state, n FROM headgate_partition_count")
+    assert [tuple(row) for row in rows] == [("available", "available", 1)]
+    await observer.execute("DELETE FROM headgate_job")
+    await fold_all(store)
+    assert await observer.fetch("SELECT * FROM headgate_partition_count") == []
+    await assert_exact(observer)
+
+
+@pytest.mark.parametrize("state", State)
+async def test_every_state_is_counted(store: Store, observer: Observer, state: State) -> None:
+    await bring(store, observer, Envelope(kind="mail", queue="q", partition_key="p"), state)
+    await assert_exact(observer)
+    await fold_all(store)
+    await assert_exact(observer)
+    rows = await observer.fetch("SELECT state, n FROM headgate_queue_count WHERE n <> 0")
+    assert [tuple(row) for row in rows] == [(state, 1)]
+    live = await observer.fetchval("SELECT count(*) FROM headgate_partition_count")
+    assert live == int(state in LIVE)
+
+
+async def test_a_statement_of_many_jobs_appends_few_rows(store: Store, observer: Observer) -> None:
+    jobs = await store.producer.enqueue(
+        [Envelope(kind="mail", partition_key=str(number % 2)) for number in range(1_000)]
+    )
+    assert await ledger_rows(observer) == 2
+    leases = await start(observer, [job.id for job in jobs])
+    assert await ledger_rows(observer) == 6
+    await store.leases.acknowledge(
+        [Acknowledgement(lease=lease, outcome=Outcome.SUCCESS) for lease in leases]
+    )
+    # Two of the deletion and two of the completions.
+    assert await ledger_rows(observer) == 10
+
+
+async def test_what_changes_no_count_appends_nothing(store: Store, observer: Observer) -> None:
+    [job] = await store.producer.enqueue([Envelope(kind="mail")])
+    [lease] = await start(observer, [job.id])
+    before = await ledger_rows(observer)
+    await store.leases.renew([lease], HOUR_MS)
+    await observer.execute("UPDATE headgate_job SET progress_message = NULL, payload = '\\x01'")
+    await store.upkeep.reclaim_expired(10)
+    await store.upkeep.promote_due(10)
+    assert await ledger_rows(observer) == before
+
+
+async def flow(observer: Observer, table: str) -> Counter[tuple[Any, ...]]:
+    """Arrivals and completions per key; the minute is checked here."""
+    queries = {
+        "queue": "SELECT queue, bucket_ms, arrived, completed FROM headgate_queue_counter",
+        "partition": "SELECT queue, partition_key, bucket_ms, arrived, completed"
+        " FROM headgate_partition_counter",
+    }
+    total: Counter[tuple[Any, ...]] = Counter()
+    now = await now_ms(observer)
+    for *key, bucket_ms, arrived, completed in await observer.fetch(queries[table]):
+        assert bucket_ms % MINUTE_MS == 0
+        assert now - 2 * MINUTE_MS < bucket_ms <= now
+        total[(*key, "arrived")] += arrived
+        total[(*key, "completed")] += completed
+    return +total
+
+
+async def test_arrivals_and_completions_by_minute(store: Store, observer: Observer) -> None:
+    for end in (
+        State.COMPLETED,
+        State.COMPLETED,
+        State.ARCHIVED,
+        State.RETRYABLE,
+        State.PENDING,
+        State.SCHEDULED,
+    ):
+        await bring(store, observer, Envelope(kind="mail", queue="q", partition_key="p"), end)
+    # Coming back is no arrival.
+    await observer.execute("UPDATE headgate_job SET scheduled_at_ms = 1")
+    await store.upkeep.promote_due(10)
+    await fold_all(store, limit=2)
+    assert await flow(observer, "queue") == {("q", "arrived"): 6, ("q", "completed"): 2}
+    assert await flow(observer, "partition") == {
+        ("q", "p", "arrived"): 6,
+        ("q", "p", "completed"): 2,
+    }
+
+
+async def test_truncation_clears_the_counts_and_keeps_the_flow(
+    store: Store, observer: Observer
+) -> None:
+    await store.producer.enqueue([Envelope(kind="mail")] * 3)
+    await fold_all(store)
+    await store.producer.enqueue([Envelope(kind="mail")] * 3)
+    await observer.execute("TRUNCATE headgate_job CASCADE")
+    assert await observer.fetch(_READ_PER_QUEUE) == []
+    assert await observer.fetch(_READ_PER_PARTITION) == []
+    assert await flow(observer, "queue") == {("default", "arrived"): 3}
+    await store.producer.enqueue([Envelope(kind="mail")])
+    await fold_all(store)
+    await assert_exact(observer)
