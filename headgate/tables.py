@@ -173,7 +173,10 @@ _AVAILABLE = text("state = 'available'")
 
 # Lists, one index per driving filter: equality first, then (state, id) to page through.
 Index("headgate_job_queue", job.c.queue, job.c.state, job.c.id)
-Index("headgate_job_state", job.c.state, job.c.id)
+# With few queues or kinds the planner would take this one for theirs and filter: a walk through all
+# jobs where the newest of the queue are old. So its condition, which is always true, stands only in
+# the reads that are meant to use it.
+Index("headgate_job_state", job.c.state, job.c.id, postgresql_where=text("id > 0"))
 Index("headgate_job_kind", job.c.kind, job.c.state, job.c.id)
 Index(
     "headgate_job_fingerprint",
@@ -476,8 +479,11 @@ schedule = Table(
     _key("partition_key", default=""),
     _key("rate_class", default=""),
     _number("priority", width=Integer),
+    _number("weight", 1, width=Integer),
     _number("max_attempts", 25, width=Integer),
+    _number("timeout_ms"),
     _number("retention_ms"),
+    Column("tags", ARRAY(Text), nullable=False, server_default=text("'{}'")),
     _key("spec"),
     _number("next_run_ms", None),
     _optional("last_enqueued_ms"),
@@ -485,6 +491,8 @@ schedule = Table(
     _number("backfill_limit", width=Integer),
     _flag("paused"),
     _number("updated_at_ms"),
+    # The application whose code declares it; empty for one made by hand.
+    _key("declared_by", default=""),
     CheckConstraint("on_missed IN ('skip', 'run_once', 'backfill')", name="on_missed_known"),
 )
 Index("headgate_schedule_due", schedule.c.next_run_ms, postgresql_where=text("NOT paused"))
@@ -531,6 +539,9 @@ operation = Table(
     _number("cursor_id"),
     _number("until_id"),
     _number("clashes"),
+    # Jobs move between states, so those states are gone through again until a round finds nothing.
+    _number("round", width=Integer),
+    _number("affected_in_round"),
     # Jobs that somebody held when their turn came; they get another one.
     Column("skipped", ARRAY(BigInteger), nullable=False, server_default=text("'{}'")),
     CheckConstraint(

@@ -343,7 +343,13 @@ def upgrade() -> None:
         unique=False,
         postgresql_where=sa.text("state = 'running'"),
     )
-    op.create_index("headgate_job_state", "headgate_job", ["state", "id"], unique=False)
+    op.create_index(
+        "headgate_job_state",
+        "headgate_job",
+        ["state", "id"],
+        unique=False,
+        postgresql_where=sa.text("id > 0"),
+    )
     op.create_index(
         "headgate_job_unique",
         "headgate_job",
@@ -411,6 +417,10 @@ def upgrade() -> None:
         sa.Column("cursor_id", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("until_id", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("clashes", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("round", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column(
+            "affected_in_round", sa.BigInteger(), server_default=sa.text("0"), nullable=False
+        ),
         sa.Column(
             "skipped",
             postgresql.ARRAY(sa.BigInteger()),
@@ -566,8 +576,13 @@ def upgrade() -> None:
         sa.Column("partition_key", KEY, server_default=sa.text("''"), nullable=False),
         sa.Column("rate_class", KEY, server_default=sa.text("''"), nullable=False),
         sa.Column("priority", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("weight", sa.Integer(), server_default=sa.text("1"), nullable=False),
         sa.Column("max_attempts", sa.Integer(), server_default=sa.text("25"), nullable=False),
+        sa.Column("timeout_ms", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("retention_ms", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column(
+            "tags", postgresql.ARRAY(sa.Text()), server_default=sa.text("'{}'"), nullable=False
+        ),
         sa.Column("spec", KEY, nullable=False),
         sa.Column("next_run_ms", sa.BigInteger(), nullable=False),
         sa.Column("last_enqueued_ms", sa.BigInteger(), nullable=True),
@@ -575,6 +590,7 @@ def upgrade() -> None:
         sa.Column("backfill_limit", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("paused", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("updated_at_ms", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("declared_by", KEY, server_default=sa.text("''"), nullable=False),
         sa.CheckConstraint(
             "on_missed IN ('skip', 'run_once', 'backfill')",
             name=op.f("headgate_schedule_on_missed_known"),

@@ -59,8 +59,9 @@ async def measure(name: str, work: str, dsn: str, jobs: int) -> Measurement:
             for _ in range(jobs // 1000):
                 await side.enqueue_batch(1000)
         else:
-            # The first statement of a connection pays for its preparation.
+            # The first use of a statement and of a connection pays for its preparation.
             await _enqueue_concurrently(side, PRODUCERS)
+            await _enqueue_in_batches(side, BATCH)
         started, cpu = time.perf_counter(), _own_cpu()
         # The server's share is counted from this line to the next by the parent.
         _say("start")

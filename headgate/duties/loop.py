@@ -6,6 +6,7 @@ from typing import Protocol
 from headgate.duties.ledger import LedgerFolding
 from headgate.duties.promoter import Promoter
 from headgate.duties.reclaimer import Reclaimer
+from headgate.duties.scheduler import Scheduler
 from headgate.store.store import Store
 
 
@@ -30,4 +31,4 @@ class Loop(Protocol):
 
 def all_loops() -> Sequence[Loop]:
     """Every duty of a worker."""
-    return (Reclaimer(), Promoter(), LedgerFolding())
+    return (Reclaimer(), Promoter(), Scheduler(), LedgerFolding())

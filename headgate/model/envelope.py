@@ -5,7 +5,6 @@ Types are the wire's business: whoever builds an `Envelope` gives a text where a
 """
 
 from collections.abc import Iterable, Sequence
-from copy import copy
 
 import msgspec
 
@@ -232,7 +231,7 @@ def _judge_tags(tags: Sequence[str]) -> None:
 
 
 def _with_defaults(envelope: Envelope) -> Envelope:
-    prepared = copy(envelope)
+    prepared = envelope.__copy__()
     if not prepared.id:
         prepared.id = new_job_id()
     if not prepared.queue:

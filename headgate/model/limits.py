@@ -63,6 +63,11 @@ def check_characters(field: str, value: str) -> None:
         raise InvalidRequest(f"{field} must not contain lone surrogates")
 
 
+def is_storable(*texts: str) -> bool:
+    """Whether a row could hold these texts at all; what none can hold need not be looked for."""
+    return not any("\0" in text or _SURROGATE.search(text) for text in texts)
+
+
 def check_name(field: str, value: str, *, max_bytes: int = MAX_NAME_BYTES) -> None:
     """Refuse a text that PostgreSQL cannot hold or whose UTF-8 form is longer than `max_bytes`."""
     check_characters(field, value)

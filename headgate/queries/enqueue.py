@@ -98,6 +98,9 @@ INPUTS: Final[Mapping[str, _Input]] = {
     "pending": _Input(Boolean(), "false"),
     "sticky_worker": _Input(Text(), "''"),
 }
+SHAREABLE: Final = frozenset({"kind", "queue"})
+"""What most batches have in common, and then send once."""
+
 REQUIRED: Final = frozenset(name for name, given in INPUTS.items() if given.default is None)
 
 # A sequence is a relation; read as one, its name is quoted and translated like a table's.
@@ -138,6 +141,7 @@ def _zero() -> ColumnElement[int]:
 def insert_jobs(
     given: frozenset[str],
     *,
+    shared: frozenset[str] = frozenset(),
     guarded: bool,
     tolerant: bool,
     chosen_ids: bool = False,
@@ -145,13 +149,14 @@ def insert_jobs(
 ) -> Executable:
     """Inserts the batch in its order; rows (queue, available, jobs) count those that are there.
 
-    `given` names the optional inputs. `guarded` writes nothing when something visible speaks
+    `given` names the optional inputs, `shared` those that are one value `shared_{input}` for all
+    jobs instead of an array. `guarded` writes nothing when something visible speaks
     against the batch. What clashes otherwise is left out when `tolerant`, so that the caller counts
     the rows; else it raises, which undoes the statement. `chosen_ids` tells that callers chose some
     ids, which are guarded too. `request` records the key `request_scope`, `request_key` for the
     job.
     """
-    names = [name for name in INPUTS if name in REQUIRED or name in given]
+    names = [name for name in INPUTS if (name in REQUIRED or name in given) and name not in shared]
     clock = select(instant().label("now_ms")).cte("clock").prefix_with("MATERIALIZED")
     batch = (
         func.unnest(*(_array(name, INPUTS[name].type) for name in names))
@@ -164,11 +169,11 @@ def insert_jobs(
     rows = _numbered(batch) if clashing else select(batch)
     source = rows.cte("source").prefix_with("MATERIALIZED")
 
-    def value(name: str) -> ColumnElement[Any]:
-        return source.c[name] if name in source.c else INPUTS[name].constant
-
+    value = _Inputs(source, shared)
     now = clock.c.now_ms
-    values: dict[str, ColumnElement[Any]] = {name: value(name) for name in PLAIN if name in names}
+    values: dict[str, ColumnElement[Any]] = {
+        name: value[name] for name in PLAIN if name in names or name in shared
+    }
     values["ulid"] = source.c.id
     values["enqueued_at_ms"] = now
     values["state"], values["scheduled_at_ms"] = _placement(value, given, now)
@@ -176,13 +181,13 @@ def insert_jobs(
         values["headers"] = cast(source.c.headers, JSONB)
     if "unique_window_ms" in given:
         values["unique_expires_at_ms"] = case(
-            (value("unique_window_ms") > _zero(), now + value("unique_window_ms"))
+            (value["unique_window_ms"] > _zero(), now + value["unique_window_ms"])
         )
     if "row_id" in source.c:
         values["id"] = source.c.row_id
     rows = select(*values.values()).select_from(source.join(clock, always()))
     if guarded:
-        rows = rows.where(*guards(source.c, given, chosen_ids=chosen_ids, request=request))
+        rows = rows.where(*guards(value, given, chosen_ids=chosen_ids, request=request))
     writing = insert(job).from_select(list(values), rows.order_by(*_order(source)))
     if tolerant:
         writing = writing.on_conflict_do_nothing()
@@ -207,6 +212,19 @@ def insert_jobs(
         .group_by(inserted.c.queue, inserted.c.available)
         .add_cte(*effects)
     )
+
+
+class _Inputs:
+    """Where the statement finds an input: with the batch, in a parameter, or in its default."""
+
+    def __init__(self, source: CTE, shared: frozenset[str]) -> None:
+        self._source = source
+        self._shared = shared
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._shared:
+            return bindparam(f"shared_{name}", type_=INPUTS[name].type)
+        return self._source.c[name] if name in self._source.c else INPUTS[name].constant
 
 
 def _numbered(batch: FromClause) -> Select[Any]:
@@ -235,14 +253,14 @@ def _placement(
     if not given & _SCHEDULING:
         return state_value("available"), now
     due = case(
-        (value("unique_debounce_ms") > _zero(), now + value("unique_debounce_ms")),
-        (value("delay_ms") > _zero(), now + value("delay_ms")),
-        (value("scheduled_at_ms") > _zero(), value("scheduled_at_ms")),
+        (value["unique_debounce_ms"] > _zero(), now + value["unique_debounce_ms"]),
+        (value["delay_ms"] > _zero(), now + value["delay_ms"]),
+        (value["scheduled_at_ms"] > _zero(), value["scheduled_at_ms"]),
         else_=now,
     )
     state = case(
-        (value("pending"), state_value("pending")),
-        (or_(value("unique_debounce_ms") > _zero(), due > now), state_value("scheduled")),
+        (value["pending"], state_value("pending")),
+        (or_(value["unique_debounce_ms"] > _zero(), due > now), state_value("scheduled")),
         else_=state_value("available"),
     )
     return cast(state, job_state), due

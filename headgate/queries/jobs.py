@@ -20,8 +20,6 @@ from sqlalchemy import (
     bindparam,
     case,
     cast,
-    column,
-    exists,
     func,
     literal_column,
     select,
@@ -112,7 +110,9 @@ def _before(state: ColumnElement[Any]) -> tuple[ColumnElement[bool], ColumnEleme
 
 def _stream(driver: str | None, state: str | None, size: ColumnElement[int]) -> Select[Any]:
     """Up to `size` ids before the cursor, newest first, from one index."""
-    leading = [] if driver is None else [job.c[driver] == _bound(driver)]
+    # The condition of the index by state alone; without it the planner cannot take that one for
+    # another.
+    leading = [job.c.id > number(0)] if driver is None else [job.c[driver] == _bound(driver)]
     if state is not None:
         return (
             select(job.c.id)
@@ -136,6 +136,10 @@ def _stream(driver: str | None, state: str | None, size: ColumnElement[int]) -> 
     return select(merged.c.id).order_by(merged.c.id.desc()).limit(size)
 
 
+def _named_stream() -> Select[Any]:
+    return select(job.c.id).where(job.c.ulid == _bound("id"), job.c.id < _cursor())
+
+
 def _tagged_stream(size: ColumnElement[int]) -> Select[Any]:
     tag = _bound("tag")
     return (
@@ -157,20 +161,28 @@ def page_of_jobs(given: frozenset[str], state: str | None) -> Executable:
     before the page was full; NULL when everything was searched or the page is full.
     """
     size: ColumnElement[int] = bindparam("page_size", type_=Integer)
-    tagged = "tags_all" in given
-    driver = None if tagged else next((name for name in _DRIVERS if name in given), None)
-    residual = given - {driver} if driver else given
+    named = "id" in given
+    tagged = "tags_all" in given and not named
+    driver = None if tagged or named else next((name for name in _DRIVERS if name in given), None)
+    residual = given - {"id" if named else driver}
+    # A stream of its own knows no states; otherwise the state is part of the stream.
+    filters_state = state is not None and (tagged or named)
     # A single wanted tag is what the stream delivers; more of them are looked up one by one.
-    searches = bool(residual) or (tagged and state is not None)
+    searches = not named and (bool(residual) or filters_state)
     window: ColumnElement[int] = number(WINDOW) if searches else size
-    build = _tagged_stream if tagged else lambda limit: _stream(driver, state, limit)
+
+    def build(limit: ColumnElement[int]) -> Select[Any]:
+        if named:
+            return _named_stream()
+        return _tagged_stream(limit) if tagged else _stream(driver, state, limit)
+
     stream = build(window).subquery("stream")
     rows = job.alias("found")
     page = select(*_columns(rows, payload=False)).select_from(
         stream.join(rows, rows.c.id == stream.c.id)
     )
     page = page.where(*_filters(rows, residual))
-    if tagged and state is not None:
+    if state is not None and filters_state:
         page = page.where(rows.c.state == state_value(state))
     found = page.order_by(stream.c.id.desc()).limit(size).cte("page")
     resume: ColumnElement[Any] = literal_column("NULL::bigint")
@@ -197,33 +209,28 @@ def _filters(rows: Any, given: frozenset[str]) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = [
         rows.c[name] == _bound(name) for name in _EQUALITIES if name in given
     ]
-    if "id" in given:
-        conditions.append(rows.c.ulid == _bound("id"))
     if "priority" in given:
         conditions.append(rows.c.priority == _bound("priority", Integer))
     if "kind_prefix" in given:
         conditions.append(func.starts_with(rows.c.kind, _bound("kind_prefix")))
     if "tags_all" in given:
-        wanted = (
-            func.unnest(bindparam("wanted_tags_all", type_=ARRAY(Text)))
-            .table_valued(column("tag", Text))
-            .render_derived(name="wanted")
-        )
-        missing = select(number(1)).where(
-            ~exists(
-                select(number(1)).where(
-                    job_tag.c.job_id == rows.c.id, job_tag.c.tag == wanted.c.tag
-                )
-            )
-        )
-        conditions.append(~exists(missing.select_from(wanted).correlate(rows)))
+        wanted = bindparam("wanted_tags_all", type_=ARRAY(Text))
+        conditions.append(_matching_tags(rows, wanted) == func.cardinality(wanted))
     if "tags_any" in given:
-        conditions.append(
-            exists(
-                select(number(1)).where(
-                    job_tag.c.job_id == rows.c.id,
-                    job_tag.c.tag == any_(bindparam("wanted_tags_any", type_=ARRAY(Text))),
-                )
-            )
-        )
+        wanted = bindparam("wanted_tags_any", type_=ARRAY(Text))
+        conditions.append(_matching_tags(rows, wanted) > number(0))
     return conditions
+
+
+def _matching_tags(rows: Any, wanted: Any) -> ColumnElement[int]:
+    """How many of the wanted tags, all different, a job has.
+
+    Counted job by job: an EXISTS could become a join that reads every job of a common tag.
+    """
+    return (
+        select(func.count())
+        .select_from(job_tag)
+        .where(job_tag.c.job_id == rows.c.id, job_tag.c.tag == any_(wanted))
+        .correlate(rows)
+        .scalar_subquery()
+    )

@@ -44,6 +44,7 @@ def running_window() -> Executable:
             tuple_(job.c.state, job.c.id)
             > tuple_(running, bindparam("after_id", type_=BigInteger)),
             job.c.state <= running,
+            job.c.id > number(0),
         )
         .order_by(job.c.state, job.c.id)
         .limit(number(WINDOW))

@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import asyncpg
 from sqlalchemy import Executable
@@ -44,14 +44,31 @@ GATE_SETTINGS: Final = {
 """For the gate alone: its plans must not degrade while statistics are missing or stale."""
 
 
+class Executor(Protocol):
+    """What a port needs: a `Database`, or the `Session` of a transaction that is open already."""
+
+    async def fetch(
+        self, statement: Executable, parameters: Mapping[str, Any] | None = None
+    ) -> list[Row]:
+        """The rows of one statement."""
+
+    async def transact(self, work: "Callable[[Session], Awaitable[Result]]") -> Result:
+        """Runs `work` whole or not at all."""
+
+
+NOTIFY_SETTINGS: Final = {"synchronous_commit": "off"}
+"""A wake-up need not survive a crash of the server: polling finds the work."""
+
+
 class Session:
     """One connection, inside a transaction unless it says otherwise."""
 
-    __slots__ = ("_compile", "_connection")
+    __slots__ = ("_compile", "_connection", "_when_committed")
 
     def __init__(self, connection: Any, compile_statement: Compiler) -> None:
         self._connection = connection
         self._compile = compile_statement
+        self._when_committed: list[Callable[[], None]] = []
 
     async def fetch(
         self, statement: Executable, parameters: Mapping[str, Any] | None = None
@@ -61,6 +78,20 @@ class Session:
             compiled.sql, *compiled.arguments(parameters or {})
         )
         return rows
+
+    async def transact(self, work: "Callable[[Session], Awaitable[Result]]") -> Result:
+        """Runs `work` as a part of this transaction; an error that it raises undoes that part."""
+        async with self._connection.transaction():
+            return await work(self)
+
+    def when_committed(self, action: Callable[[], None]) -> None:
+        """Does something once the transaction is committed, and not at all when it is not."""
+        self._when_committed.append(action)
+
+    def committed(self) -> None:
+        """For whoever commits: does what was put off until then."""
+        for action in self._when_committed:
+            action()
 
 
 class Database:
@@ -110,10 +141,15 @@ class Database:
         An error that `work` raises rolls back and passes. Raises `StoreError`.
         """
 
-        async def run(connection: Any) -> Result:
-            return await work(Session(connection, self.compile))
+        sessions: list[Session] = []
 
-        return await self._run(run, transaction=True)
+        async def run(connection: Any) -> Result:
+            sessions.append(Session(connection, self.compile))
+            return await work(sessions[-1])
+
+        result = await self._run(run, transaction=True)
+        sessions[-1].committed()
+        return result
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
@@ -121,7 +157,9 @@ class Database:
         try:
             async with self._connection() as connection, connection.transaction():
                 await self._apply_settings(connection)
-                yield Session(connection, self.compile)
+                session = Session(connection, self.compile)
+                yield session
+            session.committed()
         except DRIVER_FAILURES as failure:
             raise store_error(failure) from failure
 

@@ -6,10 +6,10 @@ abort the caller's transaction. What must be undone in part stands behind a save
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
 
 import msgspec
+from msgspec.structs import astuple
 from sqlalchemy import Executable, text
 
 from headgate.model.envelope import Envelope, prepare
@@ -27,6 +27,7 @@ from headgate.queries.amend import amend_holder
 from headgate.queries.enqueue import (
     INPUTS,
     REQUIRED,
+    SHAREABLE,
     existing_jobs,
     find_request,
     insert_jobs,
@@ -73,14 +74,23 @@ class Batch:
         self.generated = generated
         self.parameters: dict[str, Any] = {}
         given: set[str] = set()
-        for name, (read, default) in _COLUMNS.items():
-            values = [read(envelope) for envelope in envelopes]
+        shared: set[str] = set()
+        size = len(envelopes)
+        columns = zip(*map(astuple, envelopes), strict=True)
+        for (name, default), values in zip(_FIELDS, columns, strict=True):
             if name in REQUIRED:
                 self.parameters[f"{name}_array"] = values
-            elif values.count(default) < len(values):
-                self.parameters[f"{name}_array"] = values
+                if name in SHAREABLE and values.count(values[0]) == size:
+                    self.parameters[f"shared_{name}"] = values[0]
+                    shared.add(name)
+            elif name in INPUTS and values.count(default) < size:
+                read = _DERIVED.get(name)
+                self.parameters[f"{name}_array"] = (
+                    [read(envelope) for envelope in envelopes] if read else values
+                )
                 given.add(name)
         self.given = frozenset(given)
+        self.shared = frozenset(shared)
 
     @classmethod
     def of(cls, envelopes: Sequence[Envelope]) -> Self:
@@ -92,7 +102,8 @@ class Batch:
 
     def draw_id_again(self, position: int) -> None:
         """Gives a job another id. Only for a generated one, which nobody has seen yet."""
-        self.envelopes[position].id = self.parameters["id_array"][position] = new_job_id()
+        self.envelopes[position].id = new_job_id()
+        self.parameters["id_array"] = [envelope.id for envelope in self.envelopes]
 
     @property
     def keyed(self) -> bool:
@@ -115,18 +126,17 @@ def _read_tags(envelope: Envelope) -> str:
     return _encode_json(envelope.tags).decode() if envelope.tags else "[]"
 
 
-_DERIVED: Final[dict[str, tuple[Callable[[Envelope], Any], Any]]] = {
-    "unique_key": (_read_key, None),
-    "headers": (_read_headers, "{}"),
-    "tags": (_read_tags, "[]"),
+# How to read the inputs that are not fields of the envelope as they are.
+_DERIVED: Final[dict[str, Callable[[Envelope], Any]]] = {
+    "unique_key": _read_key,
+    "headers": _read_headers,
+    "tags": _read_tags,
 }
 
-# How to read each input from an envelope, and the value that goes without saying.
-_COLUMNS: Final[dict[str, tuple[Callable[[Envelope], Any], Any]]] = {
-    field.name: _DERIVED.get(field.name, (attrgetter(field.name), field.default))
+_FIELDS: Final = tuple(
+    (field.name, {} if field.name == "headers" else field.default)
     for field in msgspec.structs.fields(Envelope)
-    if field.name in INPUTS
-}
+)
 
 
 def enqueue(batch: Batch, request: RequestKey | None = None) -> Conversation[Written]:
@@ -207,6 +217,7 @@ def guarded_insert(
     """The statement that writes the batch at once where nothing speaks against it."""
     statement = insert_jobs(
         batch.given,
+        shared=batch.shared,
         guarded=True,
         tolerant=tolerant,
         chosen_ids=batch.chooses_ids,
@@ -227,6 +238,7 @@ def _write(batch: Batch, request: RequestKey | None) -> Conversation[Sequence[Ro
     parameters = {**batch.parameters, **(_request_parameters(request) if request else {})}
     statement = insert_jobs(
         batch.given,
+        shared=batch.shared,
         guarded=False,
         tolerant=True,
         chosen_ids=batch.chooses_ids,

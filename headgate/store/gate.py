@@ -4,7 +4,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from headgate.model.errors import StoreError
+import asyncpg
+
+from headgate.model.errors import StoreError, StoreUnavailable
 from headgate.model.job import Claim
 from headgate.queries.gate.direct import direct
 from headgate.queries.gate.fast import fast
@@ -15,11 +17,14 @@ from headgate.queries.gate.rotation import read_rotation, write_rotation
 from headgate.queries.gate.survey import occupied, survey
 from headgate.queries.gate.walk import ANY_PRIORITY
 from headgate.queries.lanes import LANE
+from headgate.queries.settings import local_settings
 from headgate.store.admissions import Call, LaneKey, Memory, Report, decode_report, precedence
 from headgate.store.database import Database, Row, Session
 from headgate.store.rotation import Rotation
 
 _ROUNDS: Final = 3
+# Gates hold policy rows for milliseconds. No worker stands idle for whoever holds them longer.
+_PATIENCE: Final = (("lock_timeout", "1000"),)
 _CALLERS_KEPT: Final = 256
 _UPKEEP_INTERVAL_S: Final = 1.0
 
@@ -117,7 +122,12 @@ class Gate:
         below: dict[str, int] = {}
         rounds = 0
         while call.wanted and rounds < _ROUNDS:
-            report = await self._round(call, memory, report, below)
+            try:
+                report = await self._round(call, memory, report, below)
+            except StoreUnavailable as failure:
+                if isinstance(failure.__cause__, asyncpg.LockNotAvailableError):
+                    return
+                raise
             if memory.learn(report):
                 continue
             rounds += 1
@@ -125,7 +135,7 @@ class Gate:
                 await self._database.fetch(add_partitions(), _partitions(report.missing))
             if not call.wanted:
                 return
-            if report.busy or await self._hindered(report):
+            if report.missing or report.busy or await self._hindered(report):
                 continue
             if below:
                 memory.deeper = report.deeper or {}
@@ -215,6 +225,7 @@ class Gate:
 
 
 async def _wait(session: Session, report: Report) -> None:
+    await session.fetch(local_settings(_PATIENCE))
     if report.busy_classes:
         await session.fetch(lock_buckets(), {"busy_classes": report.busy_classes})
     if report.busy_partitions:

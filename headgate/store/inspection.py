@@ -131,7 +131,7 @@ def _texts(values: Any) -> list[str]:
 
 
 def _parameter(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    return list(dict.fromkeys(value)) if isinstance(value, tuple) else value
 
 
 def _fits_integer(value: int) -> bool:

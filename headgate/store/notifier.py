@@ -14,7 +14,7 @@ from headgate.model.errors import StoreError
 from headgate.queries.wakeups import notify, wakeup_channel
 from headgate.store.database import Database
 
-_INTERVAL_MS: Final = 5
+_INTERVAL_MS: Final = 10
 
 
 class Notifier:

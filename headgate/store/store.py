@@ -8,7 +8,8 @@ own, so that no search waits in front of a worker.
 from typing import Self
 
 from headgate.store.compilation import Compiler
-from headgate.store.database import GATE_SETTINGS, Database
+from headgate.store.control import Control
+from headgate.store.database import GATE_SETTINGS, NOTIFY_SETTINGS, Database
 from headgate.store.fleet import Duties, Workers
 from headgate.store.gate import Gate
 from headgate.store.inspection import Inspection
@@ -17,6 +18,7 @@ from headgate.store.listener import Listener
 from headgate.store.notifier import Notifier
 from headgate.store.producer import Producer
 from headgate.store.revisions import check
+from headgate.store.schedules import Schedules
 from headgate.store.settings import StoreSettings
 from headgate.store.upkeep import Upkeep
 
@@ -37,7 +39,12 @@ class Store:
             size=settings.gate_pool_size,
             session_settings=GATE_SETTINGS,
         )
-        self._notify_database = Database(settings, compile_statement=compile_statement, size=1)
+        self._notify_database = Database(
+            settings,
+            compile_statement=compile_statement,
+            size=1,
+            session_settings=NOTIFY_SETTINGS,
+        )
         self.notifier = Notifier(
             self._notify_database, enabled=settings.notify and not settings.pooler
         )
@@ -46,7 +53,9 @@ class Store:
         self.gate = Gate(self._gate_database)
         self.leases = Leases(self.hot_path)
         self.inspection = Inspection(self.database)
+        self.control = Control(self.hot_path, self.notifier)
         self.upkeep = Upkeep(self.hot_path, self.notifier)
+        self.schedules = Schedules(self.database, self.hot_path, self.producer, self.notifier)
         self.duties = Duties(self.database)
         self.workers = Workers(self.database)
 

@@ -75,16 +75,13 @@ async def quarantine(observer: Observer, fingerprint: str) -> None:
     await observer.execute("INSERT INTO headgate_quarantine VALUES ($1, 'mail', 3, 0)", fingerprint)
 
 
-async def someone_waits(observer: Observer) -> None:
-    """Returns once a session of the test's database waits for a lock that `observer` holds."""
-    waiting = (
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-        " AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
-    )
+async def someone_waits(observer: Observer, holder: "Observer | None" = None) -> None:
+    """Returns once a session waits for a lock that `holder`, or the observer itself, holds."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))"
     while True:
         # Within a transaction the view is read once and kept.
         await observer.execute("SELECT pg_stat_clear_snapshot()")
-        if await observer.fetchval(waiting):
+        if await observer.fetchval(waiting, (holder or observer).get_server_pid()):
             return
         await asyncio.sleep(0.01)
 

@@ -12,7 +12,7 @@ import pytest
 from headgate import Headgate, Store, Worker, WorkerConfig
 from headgate.local import UNSAFE_BUT_FAST, LocalServer, temporary_directory
 from tests.store.rows import Observer
-from tests.worker.processes import WorkerProcess
+from tests.worker.processes import MODULE, WorkerProcess
 
 StartWorker: TypeAlias = Callable[..., Worker]
 StartProcess: TypeAlias = Callable[..., WorkerProcess]
@@ -73,8 +73,14 @@ def start_process(headgate_database: str, tmp_path: Path) -> Iterator[StartProce
     """Starts `headgate worker` on a module of handlers; afterwards nothing is left of it."""
     started: list[WorkerProcess] = []
 
-    def start(source: str, *arguments: str, dsn: str = headgate_database) -> WorkerProcess:
-        started.append(WorkerProcess(tmp_path, source, dsn, *arguments))
+    def start(
+        source: str,
+        *arguments: str,
+        dsn: str = headgate_database,
+        application: str = f"{MODULE}:app",
+    ) -> WorkerProcess:
+        process = WorkerProcess(tmp_path, source, dsn, *arguments, application=application)
+        started.append(process)
         return started[-1]
 
     yield start

@@ -14,11 +14,13 @@ MODULE = "handlers"
 class WorkerProcess:
     """The command in a directory that holds one module of handlers."""
 
-    def __init__(self, directory: Path, source: str, dsn: str, *arguments: str) -> None:
+    def __init__(
+        self, directory: Path, source: str, dsn: str, *arguments: str, application: str
+    ) -> None:
         (directory / f"{MODULE}.py").write_text(source)
         self._log = (directory / f"worker-{time.monotonic_ns()}.log").open("w+")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "headgate.cli", "worker", f"{MODULE}:app", *arguments],
+            [sys.executable, "-m", "headgate.cli", "worker", application, *arguments],
             cwd=directory,
             env={**os.environ, "PYTHONPATH": str(_CHECKOUT), "HEADGATE_DATABASE_URL": dsn},
             stdout=self._log,

@@ -14,7 +14,6 @@ from sqlalchemy import (
     Update,
     any_,
     bindparam,
-    exists,
     func,
     select,
     update,
@@ -23,7 +22,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from headgate.queries.clock import instant
 from headgate.queries.lanes import LANE
-from headgate.queries.literals import number, word
+from headgate.queries.literals import always, number, word
 from headgate.queries.states import is_state, state_value
 from headgate.tables import job, quarantine
 
@@ -99,11 +98,16 @@ def is_served(entry: FromClause) -> list[ColumnElement[bool]]:
 
 def next_jobs(waiting: FromClause, lane: Lane, *columns: Any) -> Select[Any]:
     """The jobs that wait in a lane, first come first served, without the quarantined ones."""
-    quarantined = exists(select(number(1)).where(quarantine.c.fingerprint == waiting.c.fingerprint))
+    # Not EXISTS: as a join it may be planned as a scan of the table, which was empty once.
+    quarantined = (
+        select(number(1)).where(quarantine.c.fingerprint == waiting.c.fingerprint).scalar_subquery()
+    )
     return (
         select(*columns)
         .select_from(waiting)
-        .where(*is_lane(waiting, lane), is_state(waiting.c.state, "available"), ~quarantined)
+        .where(
+            *is_lane(waiting, lane), is_state(waiting.c.state, "available"), quarantined.is_(None)
+        )
         .order_by(waiting.c.scheduled_at_ms, waiting.c.id)
     )
 
@@ -111,14 +115,18 @@ def next_jobs(waiting: FromClause, lane: Lane, *columns: Any) -> Select[Any]:
 def claim(
     chosen: ScalarSelect[int], now_ms: ColumnElement[int], charge: ColumnElement[int]
 ) -> Update:
-    """Starts the chosen jobs under one lease. The array keeps the planner on the primary key.
+    """Starts the chosen jobs under one lease.
 
     `state` is checked again on the version that is written, so a job that someone else took
-    meanwhile is left alone.
+    meanwhile is left alone. The array, and a check that no index understands, keep the planner on
+    the primary key.
     """
     return (
         update(job)
-        .where(job.c.id == any_(func.array(chosen)), is_state(job.c.state, "available"))
+        .where(
+            job.c.id == any_(func.array(chosen)),
+            is_state(job.c.state, "available").is_(always()),
+        )
         .values(
             state=state_value("running"),
             lease_id=bindparam("new_lease_id", type_=Text),

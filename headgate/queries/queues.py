@@ -1,0 +1,286 @@
+"""The page of queues: everything that is said of each, in one statement.
+
+What it costs grows with the queues of the page and their partitions, never with jobs: counts come
+from base rows and ledger, rates from minute buckets, ages from one probe per waiting partition.
+"""
+
+from functools import cache
+from typing import Any, Final
+
+from sqlalchemy import (
+    CTE,
+    Executable,
+    Select,
+    Text,
+    and_,
+    cast,
+    func,
+    null,
+    or_,
+    select,
+    union_all,
+)
+
+from headgate.model.lifecycle import LIVE
+from headgate.queries.clock import MINUTE_MS, instant, minute
+from headgate.queries.counts import counted, is_cut, known_queues, unfolded
+from headgate.queries.literals import always, number, word
+from headgate.queries.shapes import materialized, page_offset, page_size, total
+from headgate.queries.states import is_live, is_state
+from headgate.tables import (
+    enqueue_policy,
+    job,
+    partition_count,
+    partition_counter,
+    queue_counter,
+    queue_sample,
+    queue_state,
+)
+
+MAX_PARTITIONS: Final = 1_000
+"""How many partitions of a queue are looked at; beyond, its quiet groups are approximate."""
+
+_MINUTES: Final = 2
+_BASE_ROWS: Final = len(LIVE) * (MAX_PARTITIONS + 1)
+
+
+@cache
+def queue_statistics() -> Executable:
+    """A row for each queue of the page from `page_offset` on, up to `page_size`, by name.
+
+    `elapsed_ms` is the time in which `arrived` and `completed` were counted: the current minute and
+    the one before. Columns that begin with `noisy_` are of the noisy partitions together,
+    `quiet_oldest_ms` is of all others.
+    """
+    now_ms = select(instant().label("now_ms")).subquery("now")
+    since_ms = minute(now_ms.c.now_ms) - number(MINUTE_MS)
+    clock = materialized(select(now_ms.c.now_ms, since_ms.label("since_ms")), "clock")
+    entries = unfolded()
+    counts = materialized(counted(entries), "counts")
+    names = known_queues(counts).subquery("names")
+    queue = materialized(
+        select(names.c.queue).order_by(names.c.queue).offset(page_offset()).limit(page_size()),
+        "queue",
+    )
+    flow = materialized(_unfolded_flow(queue, entries, clock), "flow")
+    totals = _totals(queue, counts).subquery("totals")
+    rates = _rates(queue, flow, clock).subquery("rates")
+    known = materialized(_known_partitions(queue, entries, flow, clock), "known")
+    judged = materialized(_judged(known), "judged")
+    grouped = _groups(judged).subquery("grouped")
+    cut = select(is_cut(entries)).subquery("cut")
+    source = queue.join(clock, always()).join(cut, always())
+    for detail in (totals, rates, grouped, queue_state, enqueue_policy, queue_sample):
+        source = source.outerjoin(detail, detail.c.queue == queue.c.queue)
+    return (
+        select(
+            queue.c.queue,
+            clock.c.now_ms,
+            (clock.c.now_ms - clock.c.since_ms).label("elapsed_ms"),
+            func.coalesce(queue_state.c.weight, number(1)).label("weight"),
+            func.coalesce(queue_state.c.paused, word("false")).label("paused"),
+            enqueue_policy.c.max_unfinished_jobs,
+            queue_sample.c.memory_bytes,
+            *(
+                detail.c[name]
+                for detail in (totals, rates, grouped)
+                for name in detail.c.keys()  # noqa: SIM118  # a collection of columns is no mapping
+                if name != "queue"
+            ),
+            cut.c.approximate,
+        )
+        .select_from(source)
+        .order_by(queue.c.queue)
+    )
+
+
+def _totals(queue: CTE, counts: CTE) -> Select[Any]:
+    by_state = func.jsonb_object_agg(counts.c.state, counts.c.n)
+    return (
+        select(
+            counts.c.queue,
+            cast(by_state, Text).label("by_state"),
+            total(counts.c.n, is_live(counts.c.state)).label("unfinished_jobs"),
+        )
+        .select_from(counts.join(queue, queue.c.queue == counts.c.queue))
+        .group_by(counts.c.queue)
+    )
+
+
+def _unfolded_flow(queue: CTE, entries: CTE, clock: CTE) -> Select[Any]:
+    """What the ledger says of the last minutes, by partition."""
+    return (
+        select(
+            entries.c.queue,
+            entries.c.partition_key,
+            total(entries.c.arrived).label("arrived"),
+            total(entries.c.completed).label("completed"),
+        )
+        .select_from(
+            entries.join(queue, queue.c.queue == entries.c.queue).join(
+                clock, entries.c.bucket_ms >= clock.c.since_ms
+            )
+        )
+        .where(entries.c.arrived + entries.c.completed > number(0))
+        .group_by(entries.c.queue, entries.c.partition_key)
+    )
+
+
+def _rates(queue: CTE, flow: CTE, clock: CTE) -> Select[Any]:
+    counter = queue_counter
+    folded = (
+        select(counter.c.arrived, counter.c.completed)
+        .where(counter.c.queue == queue.c.queue, counter.c.bucket_ms >= clock.c.since_ms)
+        .lateral("folded")
+    )
+    flows = union_all(
+        select(queue.c.queue, folded.c.arrived, folded.c.completed).select_from(
+            queue.join(clock, always()).join(folded, always())
+        ),
+        select(flow.c.queue, flow.c.arrived, flow.c.completed),
+    ).subquery("flows")
+    return select(
+        flows.c.queue,
+        total(flows.c.arrived).label("arrived"),
+        total(flows.c.completed).label("completed"),
+    ).group_by(flows.c.queue)
+
+
+def _known_partitions(queue: CTE, entries: CTE, flow: CTE, clock: CTE) -> Select[Any]:
+    """Partitions that hold unfinished jobs or had any in the last minutes: idle ones are peers too.
+
+    `read` is how many base rows of the queue were read, which stop at a limit.
+    """
+    zero, stateless = number(0), job.c.state.type
+    first = (
+        select(partition_count.c.partition_key, partition_count.c.state, partition_count.c.n)
+        .where(partition_count.c.queue == queue.c.queue)
+        .order_by(partition_count.c.partition_key, partition_count.c.state)
+        .limit(number(_BASE_ROWS))
+        .correlate(queue)
+        .subquery("first")
+    )
+    base = select(first, func.count().over().label("read")).lateral("base")
+    recent = (
+        select(
+            partition_counter.c.partition_key,
+            partition_counter.c.arrived,
+            partition_counter.c.completed,
+        )
+        .where(
+            partition_counter.c.queue == queue.c.queue,
+            partition_counter.c.bucket_ms >= clock.c.since_ms,
+        )
+        .order_by(partition_counter.c.bucket_ms.desc(), partition_counter.c.partition_key.desc())
+        .limit(number(_MINUTES * (MAX_PARTITIONS + 1)))
+        .lateral("recent")
+    )
+    rows = union_all(
+        select(
+            queue.c.queue,
+            base.c.partition_key,
+            base.c.state,
+            base.c.n,
+            zero.label("arrived"),
+            zero.label("completed"),
+            base.c.read,
+        ).select_from(queue.join(base, always())),
+        select(entries.c.queue, entries.c.partition_key, entries.c.state, entries.c.n, *[zero] * 3)
+        .select_from(entries.join(queue, queue.c.queue == entries.c.queue))
+        .where(is_live(entries.c.state)),
+        select(
+            queue.c.queue,
+            recent.c.partition_key,
+            cast(null(), stateless),
+            zero,
+            recent.c.arrived,
+            recent.c.completed,
+            zero,
+        ).select_from(queue.join(clock, always()).join(recent, always())),
+        select(
+            flow.c.queue,
+            flow.c.partition_key,
+            cast(null(), stateless),
+            zero,
+            flow.c.arrived,
+            flow.c.completed,
+            zero,
+        ),
+    ).subquery("rows")
+    backlog, arrived, completed = (total(rows.c[name]) for name in ("n", "arrived", "completed"))
+    return (
+        select(
+            rows.c.queue,
+            rows.c.partition_key,
+            backlog.label("backlog"),
+            total(rows.c.n, is_state(rows.c.state, "running")).label("running"),
+            total(rows.c.n, is_state(rows.c.state, "available")).label("available"),
+            arrived.label("arrived"),
+            completed.label("completed"),
+            func.max(rows.c.read).label("read"),
+        )
+        .group_by(rows.c.queue, rows.c.partition_key)
+        .having(backlog + arrived + completed > zero)
+    )
+
+
+def _judged(known: CTE) -> Select[Any]:
+    """The first partitions of each queue, and which of them are noisy: those that run more than
+    twice as much as their peers do on average.
+    """
+    place = func.row_number().over(partition_by=known.c.queue, order_by=known.c.partition_key)
+    beyond = func.count().over(partition_by=known.c.queue) > number(MAX_PARTITIONS)
+    placed = select(
+        known,
+        place.label("place"),
+        or_(beyond, known.c.read >= number(_BASE_ROWS)).label("cut"),
+    ).subquery("placed")
+    of_queue = {"partition_by": placed.c.queue}
+    compared = (
+        select(
+            placed,
+            (func.count().over(**of_queue) - number(1)).label("peers"),
+            func.sum(placed.c.running).over(**of_queue).label("all_running"),
+        )
+        .where(placed.c.place <= number(MAX_PARTITIONS))
+        .subquery("compared")
+    )
+    others = compared.c.all_running - compared.c.running
+    noisy = and_(
+        compared.c.peers >= number(1),
+        compared.c.running >= number(2),
+        compared.c.running * compared.c.peers > others * number(2),
+    )
+    return select(compared, noisy.label("noisy"))
+
+
+def _groups(judged: CTE) -> Select[Any]:
+    """Per queue: the noisy partitions together, and the due time of what has waited longest."""
+    oldest = (
+        select(job.c.scheduled_at_ms)
+        .where(
+            judged.c.available > number(0),
+            job.c.queue == judged.c.queue,
+            job.c.partition_key == judged.c.partition_key,
+            is_state(job.c.state, "available"),
+            job.c.scheduled_at_ms >= number(0),
+        )
+        .order_by(job.c.scheduled_at_ms, job.c.id)
+        .limit(number(1))
+        .lateral("oldest")
+    )
+    noisy = judged.c.noisy
+    return (
+        select(
+            judged.c.queue,
+            func.count().filter(noisy).label("noisy_partitions"),
+            total(judged.c.backlog, noisy).label("noisy_backlog"),
+            total(judged.c.arrived, noisy).label("noisy_arrived"),
+            total(judged.c.completed, noisy).label("noisy_completed"),
+            func.min(oldest.c.scheduled_at_ms).label("oldest_at_ms"),
+            func.min(oldest.c.scheduled_at_ms).filter(~noisy).label("quiet_oldest_at_ms"),
+            func.bool_or(judged.c.cut).label("partitions_cut"),
+        )
+        .select_from(judged.outerjoin(oldest, always()))
+        .group_by(judged.c.queue)
+    )

@@ -1,0 +1,29 @@
+"""Small forms that many statements need."""
+
+from typing import Any
+
+from sqlalchemy import CTE, BigInteger, ColumnElement, bindparam, cast, func
+
+from headgate.queries.literals import number
+
+
+def materialized(statement: Any, name: str) -> CTE:
+    """A part of a statement that is evaluated once."""
+    made: CTE = statement.cte(name).prefix_with("MATERIALIZED", dialect="postgresql")
+    return made
+
+
+def total(amount: ColumnElement[int], *where: ColumnElement[bool]) -> ColumnElement[int]:
+    """The sum of whole numbers as a whole number, 0 for none; PostgreSQL makes it a decimal."""
+    summed = func.sum(amount)
+    return func.coalesce(
+        cast(summed.filter(*where) if where else summed, BigInteger), number(0), type_=BigInteger
+    )
+
+
+def page_size() -> Any:
+    return bindparam("page_size", type_=BigInteger)
+
+
+def page_offset() -> Any:
+    return bindparam("page_offset", type_=BigInteger)
