@@ -605,6 +605,10 @@ Index(
     job_archive.c.evicted_at_ms,
     job_archive.c.ulid,
 )
+Index(
+    "headgate_job_archive_expiry",
+    job_archive.c.evicted_at_ms + job_archive.c.archive_retention_ms,
+)
 
 # A request that may be repeated: the key of an enqueue, kept whatever becomes of its job.
 enqueue_key = Table(

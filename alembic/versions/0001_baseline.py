@@ -385,6 +385,12 @@ def upgrade() -> None:
         postgresql_partition_by="RANGE (evicted_at_ms)",
     )
     op.create_index(
+        "headgate_job_archive_expiry",
+        "headgate_job_archive",
+        [sa.literal_column("(evicted_at_ms + archive_retention_ms)")],
+        unique=False,
+    )
+    op.create_index(
         "headgate_job_archive_queue",
         "headgate_job_archive",
         ["queue", "evicted_at_ms", "ulid"],

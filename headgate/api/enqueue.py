@@ -1,5 +1,6 @@
 """Putting jobs in: the body of a job, and what becomes of it."""
 
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -14,12 +15,12 @@ from headgate.api.responses import json_response
 from headgate.api.wire import I32, U32, Base64, Count, Milliseconds, Name, narrower
 from headgate.model.envelope import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, Envelope
 from headgate.model.errors import InvalidRequest
-from headgate.model.job import RequestKey
+from headgate.model.job import Enqueued, RequestKey
 from headgate.model.limits import MAX_PAYLOAD_BYTES, MAX_TAG_BYTES, MAX_TAGS
 
-_PAYLOAD_TEXT: Final = (MAX_PAYLOAD_BYTES + 2) // 3 * 4
+MAX_PAYLOAD_TEXT: Final = (MAX_PAYLOAD_BYTES + 2) // 3 * 4
 
-_Kind = Annotated[
+Kind = Annotated[
     str,
     Meta(description="What the job is; workers choose their handler by it."),
     narrower(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_\-\[\]<>/.:+]{0,127}$", examples=["email:welcome"]),
@@ -30,14 +31,14 @@ _Tag = Annotated[str, narrower(minLength=1, maxLength=MAX_TAG_BYTES, pattern=r"^
 class EnqueueBody(msgspec.Struct, kw_only=True, frozen=True):
     """A job to be. Null is as good as leaving out where it is allowed."""
 
-    kind: _Kind
+    kind: Kind
     schema_version: Annotated[
         Count | None, Meta(description="Version of the payload's format; 0 means 1.")
     ] = 1
     payload: Annotated[
         Base64,
         Meta(description=f"At most {MAX_PAYLOAD_BYTES} bytes, opaque to Headgate."),
-        narrower(maxLength=_PAYLOAD_TEXT),
+        narrower(maxLength=MAX_PAYLOAD_TEXT),
     ]
     queue: Annotated[Name | None, Meta(description=f"Empty means `{DEFAULT_QUEUE}`.")] = ""
     priority: Annotated[I32 | None, Meta(description="Higher goes first within a queue.")] = 0
@@ -137,18 +138,13 @@ class EnqueuedBody(msgspec.Struct, kw_only=True, frozen=True):
     replayed: Literal[True] | msgspec.UnsetType = msgspec.UNSET
 
 
-@operation(
-    "POST",
-    "/jobs",
-    Answer(
-        201,
-        "The job is in, or was already.",
-        EnqueuedBody,
-        examples={
-            "new": EnqueuedBody(id="hg019ad8a1b2c3f00dcafe5"),
-            "replayed": EnqueuedBody(id="hg019ad8a1b2c3f00dcafe5", replayed=True),
-        },
-    ),
+JOB_LINKS: Final = {
+    name: (name, {"id": "$response.body#/id"})
+    for name in ("read_job", "explain_admission", "cancel_job", "reschedule_job", "delete_job")
+}
+"""Where to go from an answer that names a job."""
+
+ENQUEUE_REFUSALS: Final = (
     Answer(
         409,
         "The unique key is held by another job.",
@@ -160,13 +156,63 @@ class EnqueuedBody(msgspec.Struct, kw_only=True, frozen=True):
         },
     ),
     Answer(
-        409,
-        "The id belongs to another job.",
-        ErrorBody,
-        examples={"id conflict": ErrorBody(error="id conflict: job mail-17")},
+        423,
+        "Jobs like this one killed their workers too often.",
+        QuarantinedBody,
+        examples={
+            "quarantined": QuarantinedBody(
+                error="fingerprint is quarantined", fingerprint="8b50ed3c62f252c8bb4b67aedb280f0d"
+            )
+        },
     ),
-    Answer(423, "Jobs like this one killed their workers too often.", QuarantinedBody),
-    Answer(429, "The queue is full; nothing was written.", BackpressureBody),
+    Answer(
+        429,
+        "The queue is full; nothing was written.",
+        BackpressureBody,
+        examples={
+            "full": BackpressureBody(
+                error="enqueue backpressure", queue="mail", limit=1000, current=1000, incoming=1
+            )
+        },
+    ),
+)
+"""What every enqueue may be answered beside its success."""
+
+ID_CONFLICT: Final = Answer(
+    409,
+    "The id belongs to another job.",
+    ErrorBody,
+    examples={"id conflict": ErrorBody(error="id conflict: job mail-17")},
+)
+
+
+async def put_in(
+    request: ApiRequest, envelopes: Sequence[Envelope], key: RequestKey | None = None
+) -> list[Enqueued]:
+    """Enqueues for a caller of the API: the one way by which its jobs get in."""
+    return await request.store.producer.enqueue(envelopes, request=key)
+
+
+def enqueued_body(enqueued: Enqueued) -> EnqueuedBody:
+    """The answer for one job."""
+    return EnqueuedBody(id=enqueued.id, replayed=True if enqueued.replayed else msgspec.UNSET)
+
+
+@operation(
+    "POST",
+    "/jobs",
+    Answer(
+        201,
+        "The job is in, or was already.",
+        EnqueuedBody,
+        examples={
+            "new": EnqueuedBody(id="hg019ad8a1b2c3f00dcafe5"),
+            "replayed": EnqueuedBody(id="hg019ad8a1b2c3f00dcafe5", replayed=True),
+        },
+        links=JOB_LINKS,
+    ),
+    ID_CONFLICT,
+    *ENQUEUE_REFUSALS,
 )
 async def enqueue_job(request: ApiRequest, body: EnqueueBody) -> Response:
     """Enqueue one job.
@@ -181,6 +227,5 @@ async def enqueue_job(request: ApiRequest, body: EnqueueBody) -> Response:
         if envelope.unique_key is None
         else None
     )
-    (enqueued,) = await request.store.producer.enqueue([envelope], request=key)
-    answer = EnqueuedBody(id=enqueued.id, replayed=True if enqueued.replayed else msgspec.UNSET)
-    return json_response(answer, 201)
+    (enqueued,) = await put_in(request, [envelope], key)
+    return json_response(enqueued_body(enqueued), 201)

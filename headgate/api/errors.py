@@ -14,6 +14,7 @@ from headgate.api.responses import json_response
 from headgate.model.errors import (
     Backpressure,
     CircuitOpen,
+    Conflict,
     DuplicateJob,
     EnqueueForbidden,
     FingerprintQuarantined,
@@ -141,6 +142,7 @@ _TABLE: Final[Mapping[type[HeadgateError], tuple[int, Callable[[Any], ErrorBody]
     InvalidRequest: (400, _invalid),
     EnqueueForbidden: (403, _forbidden),
     NotFound: (404, _text),
+    Conflict: (409, _text),
     DuplicateJob: (409, _duplicate),
     IdConflict: (409, _text),
     FingerprintQuarantined: (423, _quarantined),

@@ -15,6 +15,7 @@ from headgate.api.responses import json_response
 from headgate.api.wire import U32, narrower
 from headgate.model.errors import InvalidRequest
 from headgate.model.job import Job, JobFilter, JobPage
+from headgate.model.queue import StateCounts
 from headgate.store.inspection import MAX_PAGE
 
 NO_SUCH_JOB: Final = Answer(
@@ -22,6 +23,13 @@ NO_SUCH_JOB: Final = Answer(
     "No job has this id.",
     ErrorBody,
     examples={"no such job": ErrorBody(error="no such job")},
+)
+
+PAYLOADS_KEPT_BACK: Final = Answer(
+    403,
+    "This instance never hands out what jobs carry.",
+    ErrorBody,
+    examples={"forbidden": ErrorBody(error="forbidden")},
 )
 
 _ROW_ID: Final = 2**63 - 1
@@ -66,6 +74,10 @@ class ReadJob(msgspec.Struct, kw_only=True, frozen=True):
     ] = False
 
 
+class CountJobs(msgspec.Struct, kw_only=True, frozen=True):
+    queue: Annotated[str | None, Meta(description="Of this queue alone.")] = None
+
+
 @operation(
     "GET",
     "/jobs",
@@ -100,12 +112,7 @@ async def list_jobs(request: ApiRequest, query: ListJobs) -> Response:
     "GET",
     "/jobs/{id}",
     Answer(200, "The job.", Job),
-    Answer(
-        403,
-        "This instance never hands out payloads.",
-        ErrorBody,
-        examples={"forbidden": ErrorBody(error="forbidden")},
-    ),
+    PAYLOADS_KEPT_BACK,
     NO_SUCH_JOB,
 )
 async def read_job(request: ApiRequest, id: str, query: ReadJob) -> Response:
@@ -113,12 +120,36 @@ async def read_job(request: ApiRequest, id: str, query: ReadJob) -> Response:
 
     `payload` and `metadata` are left out unless `include_payload` asks for them.
     """
-    if query.include_payload and not request.config.payloads:
-        raise Refusal(403, "forbidden")
+    if query.include_payload:
+        require_payloads(request)
     job = await request.store.inspection.job(id, include_payload=query.include_payload)
     if job is None:
         raise absent("no such job")
     return json_response(job)
+
+
+@operation(
+    "GET",
+    "/jobs/counts",
+    Answer(
+        200,
+        "The states that occur.",
+        StateCounts,
+        examples={"counts": StateCounts({"available": 118, "running": 2}, approximate=False)},
+    ),
+)
+async def count_jobs(request: ApiRequest, query: CountJobs) -> Response:
+    """Count jobs by their states.
+
+    `approximate` says that some of the newest changes are not counted yet.
+    """
+    return json_response(await request.store.counts(query.queue))
+
+
+def require_payloads(request: ApiRequest) -> None:
+    """Raises `Refusal` 403 where what jobs carry is kept back."""
+    if not request.config.payloads:
+        raise Refusal(403, "forbidden")
 
 
 def _split(tags: str | None) -> tuple[str, ...]:

@@ -78,9 +78,17 @@ def _operation(operation: Operation) -> dict[str, Any]:
             "content": {"application/json": {"schema": _schema(operation.body_type)}},
         }
     described["responses"] = {
-        str(status): _response(answers) for status, answers in sorted(_answers(operation).items())
+        str(status): _response_or_reference(answers)
+        for status, answers in sorted(_answers(operation).items())
     }
     return described
+
+
+def _response_or_reference(answers: Sequence[Answer]) -> dict[str, Any]:
+    shared = len(answers) == 1 and answers[0].name
+    if shared:
+        return {"$ref": f"#/components/responses/{shared}"}
+    return _response(answers)
 
 
 def _parameters(operation: Operation) -> Iterable[dict[str, Any]]:
@@ -139,6 +147,13 @@ def _response(answers: Sequence[Answer]) -> dict[str, Any]:
         "description": " ".join(dict.fromkeys(answer.description for answer in answers)),
         "headers": headers,
     }
+    links = {
+        name: {"operationId": operation, "parameters": dict(parameters)}
+        for answer in answers
+        for name, (operation, parameters) in answer.links.items()
+    }
+    if links:
+        response["links"] = links
     with_body = [answer for answer in answers if answer.body is not None]
     if with_body:
         schemas: list[dict[str, Any]] = []

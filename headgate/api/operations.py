@@ -30,7 +30,8 @@ Handler = Callable[..., Awaitable[Response]]
 class Answer(msgspec.Struct, frozen=True):
     """One answer of an operation as the document shows it; `body` None means an empty one.
 
-    An answer with a `name` is shared by many operations and stands in the document once.
+    An answer with a `name` is shared by many operations and stands in the document once. `links`
+    say where its contents lead: a name, the operation, and where its path parameters come from.
     """
 
     status: int
@@ -39,6 +40,7 @@ class Answer(msgspec.Struct, frozen=True):
     media_type: str = "application/json"
     headers: Mapping[str, str] = {}
     examples: Mapping[str, Any] = {}
+    links: Mapping[str, tuple[str, Mapping[str, str]]] = {}
     name: str = ""
 
 

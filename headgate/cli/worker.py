@@ -56,6 +56,16 @@ def worker(
     no_duties: Annotated[
         bool, typer.Option("--no-duties", help="Leave reclaiming and promoting to others.")
     ] = False,
+    no_sync_schedules: Annotated[
+        bool,
+        typer.Option("--no-sync-schedules", help="Leave the declared schedules as they are."),
+    ] = False,
+    prune_schedules: Annotated[
+        bool,
+        typer.Option(
+            "--prune-schedules", help="Remove schedules that the application declared once."
+        ),
+    ] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Run the handlers of an application until a signal ends it.
@@ -72,6 +82,8 @@ def worker(
         "shutdown_timeout_ms": shutdown_timeout_ms,
         "worker_id": worker_id,
         "duties": False if no_duties else None,
+        "sync_schedules": False if no_sync_schedules else None,
+        "prune_schedules": prune_schedules or None,
     }
     config = WorkerConfig.from_environment(
         given={name: value for name, value in given.items() if value is not None}

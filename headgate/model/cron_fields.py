@@ -52,8 +52,6 @@ def parse_field(field: Field, text: str) -> tuple[int, ...]:
     values: set[int] = set()
     for term in text.split(","):
         values.update(_term(field, term))
-    if field is DAY_OF_WEEK:
-        values = {value % 7 for value in values}
     return tuple(sorted(values))
 
 

@@ -254,4 +254,4 @@ def _refuse_repeated_keys(prepared: Iterable[Envelope]) -> None:
     for envelope in prepared:
         key = effective_unique_key(envelope.kind, envelope.unique_key, envelope.unique_exclude_kind)
         if key is not None and (holder := holders.setdefault(key, envelope.id)) != envelope.id:
-            raise DuplicateJob(holder)
+            raise DuplicateJob(holder, key=key)

@@ -17,13 +17,17 @@ class DuplicateJob(StoreError):
     """The unique key is held by another job.
 
     `existing_id` names the holder. `replaced` is true when the holder was changed as the enqueue
-    asked (replacement or debounce) and that change is kept.
+    asked (replacement or debounce) and that change is kept. `key` is the effective key, where an
+    enqueue was refused for it.
     """
 
-    def __init__(self, existing_id: str, *, replaced: bool = False) -> None:
+    def __init__(
+        self, existing_id: str, *, replaced: bool = False, key: bytes | None = None
+    ) -> None:
         super().__init__(f"duplicate unique key; existing job {existing_id}")
         self.existing_id = existing_id
         self.replaced = replaced
+        self.key = key
 
 
 class IdConflict(StoreError):
@@ -32,6 +36,14 @@ class IdConflict(StoreError):
     def __init__(self, job_id: str) -> None:
         super().__init__(f"id conflict: job {job_id}")
         self.job_id = job_id
+
+
+class Conflict(StoreError):
+    """Something else has the place already; `message` names both."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 class FingerprintQuarantined(StoreError):
@@ -94,6 +106,23 @@ class InvalidRequest(StoreError):
     def __init__(self, message: str) -> None:
         super().__init__(f"invalid request: {message}")
         self.message = message
+
+
+class RequestInProgress(StoreError):
+    """Another request with this idempotency key is being carried out; its answer is not known yet.
+
+    Nothing was done. A repetition gets the answer once there is one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("a request with this idempotency key is in progress")
+
+
+class RequestKeyReused(StoreError):
+    """The idempotency key was used on the same route for something else; nothing was done."""
+
+    def __init__(self) -> None:
+        super().__init__("idempotency key was used with a different request")
 
 
 class BackendError(StoreError):

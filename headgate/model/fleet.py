@@ -1,6 +1,12 @@
 """The workers of an installation as operators see them."""
 
+from typing import Final
+
 import msgspec
+
+
+COMMANDS: Final = ("quiet", "resume", "restart", "terminate", "resign")
+"""What a worker can be told to do."""
 
 
 class WorkerView(msgspec.Struct, kw_only=True, frozen=True):
@@ -47,3 +53,11 @@ class Cluster(msgspec.Struct, kw_only=True, frozen=True):
     polls_total: int
     empty_polls_total: int
     queues: list[QueueCoverage]
+
+
+class DutyLease(msgspec.Struct, kw_only=True, frozen=True):
+    """Who has a background duty, and until when; both null while nobody has it."""
+
+    name: str
+    holder: str | None
+    expires_at_ms: int | None

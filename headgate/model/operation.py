@@ -28,6 +28,18 @@ class JobSelector(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True)
     older_than_ms: int | None = None
 
 
+class QueueDeletion(msgspec.Struct, kw_only=True, frozen=True):
+    """The selection of an operation that deletes a queue; `intake_limit` is what it had before."""
+
+    queue: str
+    intake_limit: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The queue in the id of the operation: what is no ASCII letter or digit becomes `_`."""
+        return "".join(c if c.isascii() and c.isalnum() else "_" for c in self.queue)
+
+
 class Operation(msgspec.Struct, kw_only=True):
     """An action on a selection as the control API shows it.
 
@@ -61,6 +73,12 @@ def judge_bulk(action: str, selector: JobSelector) -> None:
         check_characters(name, getattr(selector, name) or "")
     if selector.older_than_ms is not None:
         check_milliseconds("older_than_ms", selector.older_than_ms)
+
+
+def conditions(selector: JobSelector) -> dict[str, str | int]:
+    """What a selection asks of each job beside its state, by name."""
+    given = {name: getattr(selector, name) for name in JobSelector.__struct_fields__}
+    return {name: value for name, value in given.items() if value is not None and name != "state"}
 
 
 def reached_states(action: str, state: str | None) -> tuple[State, ...]:

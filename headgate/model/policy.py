@@ -9,8 +9,8 @@ from headgate.model.errors import InvalidRequest
 from headgate.model.limits import MAX_MS, check_name
 
 MAX_INT64: Final = 2**63 - 1
-_MAX_LIMIT: Final = 2**61
-_MAX_SCALED: Final = 2**62
+MAX_LIMIT: Final = 2**61
+MAX_SCALED: Final = 2**62
 """What a full bucket may hold in tokens times milliseconds. With the bound of the limit, no sum or
 product of the refill leaves 64 bits."""
 
@@ -58,11 +58,10 @@ class RateClassPolicy(msgspec.Struct, kw_only=True, frozen=True):
             raise InvalidRequest("limit must be >= 0 and burst >= 1")
         if self.window_ms > MAX_MS:
             raise InvalidRequest("window_ms is too large")
-        if self.limit > _MAX_LIMIT:
+        if self.limit > MAX_LIMIT:
             raise InvalidRequest("limit is too large")
-        if self.effective_burst * self.window_ms > _MAX_SCALED:
+        if self.effective_burst * self.window_ms > MAX_SCALED:
             raise InvalidRequest("burst is too large")
-
 
     def holding(self, scaled_level: int, window_ms: int, *, stopped: bool) -> tuple[int, int]:
         """The tokens and the remainder that a class keeps when its terms change to these.

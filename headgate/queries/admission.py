@@ -77,9 +77,9 @@ def admission_facts(*, advice: bool) -> Executable:
         cast(subject.c.state, Text).label("state"),
         *(subject.c[name] for name in _SHOWN),
         _is_paused(subject).label("queue_paused"),
-        exists(
-            select(number(1)).where(quarantine.c.fingerprint == subject.c.fingerprint)
-        ).label("quarantined"),
+        exists(select(number(1)).where(quarantine.c.fingerprint == subject.c.fingerprint)).label(
+            "quarantined"
+        ),
         level(bucket, now).label("bucket_level"),
         *(
             bucket.c[name].label(f"bucket_{name}")

@@ -50,9 +50,7 @@ def blocked_jobs() -> Executable:
         total(counts.c.n, is_state(counts.c.state, "scheduled", "retryable")).label("due_later"),
         total(counts.c.n, is_state(counts.c.state, "available")).label("available"),
     ).subquery("amounts")
-    paused = exists(
-        select(number(1)).where(queue_state.c.queue == queue, queue_state.c.paused)
-    )
+    paused = exists(select(number(1)).where(queue_state.c.queue == queue, queue_state.c.paused))
     oldest = materialized(_oldest(queue).where(not_(paused)), "oldest")
     reason = _reasons(queue, oldest).subquery("reason")
     names = ("quarantine", "rate_class", "concurrency_limit", "sticky_worker")
@@ -89,15 +87,11 @@ def _reasons(queue: ColumnElement[str], oldest: CTE) -> Select[Any]:
     """For each of the oldest jobs the `name` of the first reason against it, or NULL."""
     buckets = _buckets(oldest).subquery("buckets")
     full = _full_partitions(queue, oldest).subquery("full_partitions")
-    quarantined = exists(
-        select(number(1)).where(quarantine.c.fingerprint == oldest.c.fingerprint)
-    )
+    quarantined = exists(select(number(1)).where(quarantine.c.fingerprint == oldest.c.fingerprint))
     short = or_(buckets.c.paused, buckets.c.level < func.least(oldest.c.weight, buckets.c.burst))
     alone = and_(
         oldest.c.sticky_worker != word(""),
-        ~exists(
-            select(number(1)).where(worker.c.worker_id == oldest.c.sticky_worker, is_alive())
-        ),
+        ~exists(select(number(1)).where(worker.c.worker_id == oldest.c.sticky_worker, is_alive())),
     )
     first = case(
         (quarantined, word("quarantine")),
@@ -159,7 +153,5 @@ def _full_partitions(queue: ColumnElement[str], oldest: CTE) -> Select[Any]:
         .lateral("count")
     )
     return select(partition.c.partition_key).select_from(
-        partition.join(limit, always()).join(
-            count, count.c.jobs >= limit.c.max_concurrent
-        )
+        partition.join(limit, always()).join(count, count.c.jobs >= limit.c.max_concurrent)
     )

@@ -51,7 +51,7 @@ def driver(given: frozenset[str]) -> str | None:
 
 def is_searched(given: frozenset[str]) -> bool:
     """Whether jobs must be looked at one by one, beyond what the index of the stream knows."""
-    return bool(given - {driver(given), "state"})
+    return bool(given - {driver(given)})
 
 
 def _matches(given: frozenset[str]) -> ColumnElement[bool]:

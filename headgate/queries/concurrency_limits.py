@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
-    Delete,
     Executable,
     Select,
     Text,
@@ -70,7 +69,7 @@ def put_concurrency_limit() -> Executable:
 
 
 @cache
-def delete_concurrency_limit() -> Delete:
+def delete_concurrency_limit() -> Executable:
     """Deletes the limit `wanted_name`; a row (name) when there was one."""
     return (
         delete(concurrency_limit)

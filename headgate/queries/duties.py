@@ -2,10 +2,10 @@
 
 from functools import cache
 
-from sqlalchemy import BigInteger, Executable, Text, bindparam, or_, update
+from sqlalchemy import BigInteger, Executable, Text, bindparam, case, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from headgate.queries.clock import instant
+from headgate.queries.clock import instant, now_ms
 from headgate.queries.literals import number
 from headgate.tables import duty
 
@@ -41,3 +41,16 @@ def release_duty() -> Executable:
         )
         .values(expires_at_ms=number(0))
     )
+
+
+@cache
+def duty_leases() -> Executable:
+    """Every duty by name, its holder and the end of the lease; NULL where nobody has it now."""
+    held = duty.c.expires_at_ms >= now_ms()
+    return select(
+        duty.c.name,
+        *(
+            case((held, each), else_=None).label(each.name)
+            for each in (duty.c.holder, duty.c.expires_at_ms)
+        ),
+    ).order_by(duty.c.name)

@@ -16,6 +16,7 @@ from sqlalchemy import (
     case,
     cast,
     func,
+    literal_column,
     select,
     tuple_,
     update,
@@ -45,18 +46,22 @@ def _is_open() -> ColumnElement[bool]:
 
 
 @cache
-def begin_operation() -> Executable:
-    """Writes a new operation; a row comes back unless its id is taken.
+def begin_operation(*, named: bool) -> Executable:
+    """Writes a new operation; a row (id) comes back unless its id is taken.
 
-    It ends with the newest job there is. A dry run is over before it began.
+    The id is `new_id`; where that is `named` after a queue, the word and the instant go before. The
+    operation ends with the newest job there is. A dry run is over before it began.
     """
+    new_id: Any = bindparam("new_id", type_=Text)
+    dash = literal_column("'-'")
+    stamped = func.concat(word("qdel"), dash, cast(instant(), Text), dash, new_id)
     dry_run: Any = bindparam("new_dry_run", type_=Boolean)
     now = instant()
     newest = select(func.max(job.c.id)).scalar_subquery()
     return (
         insert(operation)
         .values(
-            id=bindparam("new_id", type_=Text),
+            id=stamped if named else new_id,
             action=bindparam("new_action", type_=Text),
             selector=cast(bindparam("new_selector", type_=Text), JSONB),
             status=case((dry_run, word("completed")), else_=word("pending")),

@@ -235,12 +235,11 @@ def _judged(known: CTE) -> Select[Any]:
         place.label("place"),
         or_(beyond, known.c.read >= number(_BASE_ROWS)).label("cut"),
     ).subquery("placed")
-    of_queue = {"partition_by": placed.c.queue}
     compared = (
         select(
             placed,
-            (func.count().over(**of_queue) - number(1)).label("peers"),
-            func.sum(placed.c.running).over(**of_queue).label("all_running"),
+            (func.count().over(partition_by=placed.c.queue) - number(1)).label("peers"),
+            func.sum(placed.c.running).over(partition_by=placed.c.queue).label("all_running"),
         )
         .where(placed.c.place <= number(MAX_PARTITIONS))
         .subquery("compared")

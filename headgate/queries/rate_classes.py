@@ -7,7 +7,6 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     ColumnElement,
-    Delete,
     Executable,
     FromClause,
     Text,
@@ -147,6 +146,6 @@ def change_rate_class() -> Update:
 
 
 @cache
-def delete_rate_class() -> Delete:
+def delete_rate_class() -> Executable:
     """Deletes the class `wanted_name`, a row (name) when there was one. Its jobs run unlimited."""
     return delete(rate_bucket).where(rate_bucket.c.name == _name()).returning(rate_bucket.c.name)

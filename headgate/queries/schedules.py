@@ -145,15 +145,19 @@ def due_schedules() -> Select[Any]:
 
 
 @cache
-def lock_due_schedule() -> Select[Any]:
-    """The definition of a schedule that still has this next run, locked, and the database's now."""
+def lock_schedule() -> Select[Any]:
+    """A schedule's definition and next run, locked, and the database's now.
+
+    By its id alone: thousands may be due at one instant, and the index of what is due would read
+    them all for each.
+    """
     return (
-        select(*(schedule.c[name] for name in _DEFINED), instant().label("now_ms"))
-        .where(
-            schedule.c.id == _id(),
-            schedule.c.next_run_ms == bindparam("seen_next_run_ms", type_=BigInteger),
-            ~schedule.c.paused,
+        select(
+            *(schedule.c[name] for name in _DEFINED),
+            schedule.c.next_run_ms,
+            instant().label("now_ms"),
         )
+        .where(schedule.c.id == _id())
         .with_for_update(skip_locked=True)
     )
 

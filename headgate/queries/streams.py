@@ -5,7 +5,8 @@ no other index could deliver its order and the planner has no choice: with plain
 rather walk the whole primary key backwards. The second, plain bound is what ends the stream, as an
 index only stops at the first column of a row.
 
-Without a state there is one stream for each, visited one after the other and merged by the reader.
+Some filters need several streams, one for each state, kind or tag. Those come as rows (stream, id),
+and the reader merges them.
 """
 
 from collections.abc import Iterable
@@ -15,7 +16,6 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     FromClause,
-    Lateral,
     Select,
     TableValuedAlias,
     Text,
@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from headgate.model.lifecycle import State
-from headgate.queries.literals import always, number
+from headgate.queries.literals import always
 from headgate.queries.states import each_state, state_value
 from headgate.tables import job, job_tag
 
@@ -37,77 +37,23 @@ UNCOMPLETED: Final = tuple(state for state in State if state is not State.COMPLE
 BEFORE: Final = bindparam("before_id", type_=BigInteger)
 """The cursor: only what is older is delivered."""
 
+_IDS: Final = (job.c.id,)
 
-def wanted(name: str, kind: Any = None) -> Any:
+
+def wanted(name: str, kind: Any = Text) -> Any:
     """The value that a filter asks for."""
-    return bindparam(f"wanted_{name}", type_=kind or Text)
+    return bindparam(f"wanted_{name}", type_=kind)
 
 
-def rows_before(rows: Any, state: ColumnElement[Any]) -> tuple[ColumnElement[bool], ...]:
-    """The rows of one state before the cursor."""
-    return (tuple_(rows.c.state, rows.c.id) < tuple_(state, BEFORE), rows.c.state >= state)
-
-
-def newest_first(rows: Any) -> tuple[ColumnElement[Any], ...]:
-    return rows.c.state.desc(), rows.c.id.desc()
-
-
-def of_state(
-    state: str, *leading: ColumnElement[bool], columns: Iterable[Any] = (job.c.id,)
-) -> Select[Any]:
-    """The stream of one state; `leading` fixes the columns of the index before it."""
-    # The index by state alone has this condition, so that it is never taken for another one.
-    index = leading or (job.c.id > number(0),)
-    return (
-        select(*columns)
-        .where(*index, *rows_before(job, state_value(state)))
-        .order_by(*newest_first(job))
-    )
-
-
-def of_all(columns: Iterable[Any] = (job.c.id,)) -> Select[Any]:
+def of_all(columns: Iterable[Any] = _IDS) -> Select[Any]:
     """The stream of all jobs."""
     return select(*columns).where(job.c.id < BEFORE).order_by(job.c.id.desc())
 
 
-def of_each(
-    source: FromClause, leading: Iterable[ColumnElement[bool]], size: ColumnElement[int]
-) -> Lateral:
-    """Up to `size` of each stream: beside every row of `source`, which has a `state`."""
-    return (
-        select(job.c.id)
-        .where(*leading, *rows_before(job, source.c.state))
-        .order_by(*newest_first(job))
-        .limit(size)
-        .lateral("stream")
-    )
-
-
-def by_state(
-    driver: str, size: ColumnElement[int], states: Iterable[str] = tuple(State)
-) -> Select[Any]:
-    """Up to `size` of the streams of each state, as (stream, id); `driver` is what is fixed."""
-    state = each_state(states)
-    leading = [job.c[driver] == wanted(driver)]
-    if driver == "fingerprint":
-        # What the index is limited to has to be said.
-        leading.append(job.c.state != state_value(State.COMPLETED))
-    stream = of_each(state, leading, size)
-    return select(state.c.state.label("stream"), stream.c.id).select_from(
-        state.join(stream, always())
-    )
-
-
-def by_kinds(size: ColumnElement[int], states: Iterable[str]) -> Select[Any]:
-    """Up to `size` of the streams of each state and each of `wanted_kinds`, as (stream, id)."""
-    state = each_state(states)
-    kind = _each(wanted("kinds", ARRAY(Text)), "kind")
-    pair = select(kind.c.kind, state.c.state, func.row_number().over().label("stream")).select_from(
-        kind.join(state, always())
-    )
-    pairs = pair.subquery("pair")
-    stream = of_each(pairs, [job.c.kind == pairs.c.kind], size)
-    return select(pairs.c.stream, stream.c.id).select_from(pairs.join(stream, always()))
+def of_state(state: str, driver: str | None, columns: Iterable[Any] = _IDS) -> Select[Any]:
+    """The stream of the jobs of a state whose column `driver` is as wanted."""
+    leading = [] if driver is None else _leading(driver)
+    return _of(state_value(state), leading, columns)
 
 
 def of_tag(tag: ColumnElement[str]) -> Select[Any]:
@@ -119,11 +65,65 @@ def of_tag(tag: ColumnElement[str]) -> Select[Any]:
     )
 
 
+def by_state(
+    driver: str, size: ColumnElement[int], states: Iterable[str] = tuple(State)
+) -> Select[Any]:
+    """Up to `size` of the stream of each state, where the column `driver` is as wanted."""
+    state = each_state(states)
+    stream = _beside(state, _leading(driver), size)
+    return select(state.c.state.label("stream"), stream.c.id).select_from(
+        state.join(stream, always())
+    )
+
+
+def by_kinds(size: ColumnElement[int], states: Iterable[str]) -> Select[Any]:
+    """Up to `size` of the stream of each of these states and each of `wanted_kinds`."""
+    state = each_state(states)
+    kind = _each(wanted("kinds", ARRAY(Text)), "kind")
+    number = func.row_number().over().label("stream")
+    pair = (
+        select(kind.c.kind, state.c.state, number)
+        .select_from(kind.join(state, always()))
+        .subquery("pair")
+    )
+    stream = _beside(pair, [job.c.kind == pair.c.kind], size)
+    return select(pair.c.stream, stream.c.id).select_from(pair.join(stream, always()))
+
+
 def by_tags(size: ColumnElement[int]) -> Select[Any]:
-    """Up to `size` of the streams of each of `wanted_tags_any`, as (stream, id)."""
+    """Up to `size` of the stream of each of `wanted_tags_any`; a job may be in several."""
     tag = _each(wanted("tags_any", ARRAY(Text)), "tag")
     stream = of_tag(tag.c.tag).limit(size).correlate(tag).lateral("stream")
     return select(tag.c.tag.label("stream"), stream.c.id).select_from(tag.join(stream, always()))
+
+
+def _leading(driver: str) -> list[ColumnElement[bool]]:
+    leading: list[ColumnElement[bool]] = [job.c[driver] == wanted(driver)]
+    if driver == "fingerprint":
+        # The index is limited to this, which has to be said.
+        leading.append(job.c.state != state_value(State.COMPLETED))
+    return leading
+
+
+def _of(
+    state: ColumnElement[Any], leading: Iterable[ColumnElement[bool]], columns: Iterable[Any]
+) -> Select[Any]:
+    return (
+        select(*columns)
+        .where(
+            *leading,
+            tuple_(job.c.state, job.c.id) < tuple_(state, BEFORE),
+            job.c.state >= state,
+        )
+        .order_by(job.c.state.desc(), job.c.id.desc())
+    )
+
+
+def _beside(
+    source: FromClause, leading: Iterable[ColumnElement[bool]], size: ColumnElement[int]
+) -> FromClause:
+    stream = _of(source.c.state, leading, _IDS).limit(size)
+    return stream.correlate(source).lateral("stream")
 
 
 def _each(values: ColumnElement[Any], name: str) -> TableValuedAlias:

@@ -18,6 +18,8 @@ MAX_CAPACITY: Final = 10_000
 _POLICY_MEMORY: Final = 128
 # For so many calls no shortcut is taken after one has led nowhere.
 _SHORTCUT_MEMORY: Final = 16
+# After so many calls the way to go is chosen anew.
+_SURVEY_INTERVAL: Final = 64
 
 _FIELDS: Final = len(Claim.__struct_fields__)
 
@@ -31,13 +33,12 @@ class Report(msgspec.Struct):
     ceilings: bool = False
     buckets: bool = False
     stops: list[StopAt] | None = None
-    lanes: int | None = None
     busy_classes: list[str] | None = None
     busy_partitions: list[tuple[str, str]] | None = None
     missing: list[tuple[str, str]] | None = None
     drained: list[LaneKey] | None = None
     more: bool = False
-    blocked: list[StopAt] | None = None
+    vain: list[StopAt] | None = None
     deeper: dict[str, int] | None = None
 
     @property
@@ -98,9 +99,15 @@ class Memory:
         self.lane: LaneKey | None = None
         self.came_short = True
         self.deeper: dict[str, int] = {}
+        self._calls = 0
         self._ceilings = 0
         self._buckets = 0
         self._detour = 0
+
+    def ended(self, came_short: bool) -> None:
+        """Notes how a call ended. Now and then one counts as short, for a fresh look around."""
+        self._calls += 1
+        self.came_short = came_short or self._calls % _SURVEY_INTERVAL == 0
 
     @property
     def policies(self) -> dict[str, bool]:

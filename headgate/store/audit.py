@@ -25,7 +25,9 @@ class Audit:
             append_audit(),
             {
                 "given_status": record.status,
-                **{f"given_{name}": clean(getattr(record, name), _MAX_TEXT_BYTES) for name in texts},
+                **{
+                    f"given_{name}": clean(getattr(record, name), _MAX_TEXT_BYTES) for name in texts
+                },
             },
         )
 

@@ -138,13 +138,11 @@ class Control:
         self, action: OperatorAction, job_ids: Sequence[str]
     ) -> dict[str, StoreError]:
         """Why the action failed for some of the jobs, by id."""
-
-        async def work(session: Session) -> dict[str, StoreError]:
-            changes = await _change(session, action, list(dict.fromkeys(job_ids)))
-            session.when_committed(lambda: self._notifier.wake(changes.queues))
-            return changes.failures
-
-        return await self._database.transact(work)
+        changes = await self._database.transact(
+            lambda session: _change(session, action, list(dict.fromkeys(job_ids)))
+        )
+        self._notifier.wake(changes.queues)
+        return changes.failures
 
 
 class _Changes(msgspec.Struct):

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 import asyncpg
 from sqlalchemy import Executable
 
-from headgate.queries.settings import local_settings
+from headgate.queries.settings import array_types, local_settings
 from headgate.store.compilation import Compiler
 from headgate.store.failures import DRIVER_FAILURES, RETRYABLE, store_error
 from headgate.store.pool import Pool, Use
@@ -192,7 +192,18 @@ class Database:
         return Use(self._pool, self.settings.connect_timeout_ms)
 
     async def _connect(self) -> Any:
-        return await asyncpg.connect(**connection_options(self.settings, self._session_settings))
+        options = connection_options(self.settings, self._session_settings)
+        connection = await asyncpg.connect(**options)
+        if self.settings.pooler:
+            try:
+                # The driver turns JIT off while it looks a type up, and back to what it was: not in
+                # a transaction that has its own settings, or that one would stay in the session.
+                async with connection.transaction():
+                    await connection.prepare(self.compile(array_types()).sql)
+            except BaseException:
+                connection.terminate()
+                raise
+        return connection
 
 
 def connection_options(

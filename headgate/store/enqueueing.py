@@ -327,5 +327,5 @@ def _respect_holders(batch: Batch) -> Conversation[None]:
                     "new_tags": _encode_json(envelope.tags).decode(),
                 },
             )
-            raise DuplicateJob(holder["ulid"], replaced=bool(amended))
-        raise DuplicateJob(holder["ulid"])
+            raise DuplicateJob(holder["ulid"], replaced=bool(amended), key=key)
+        raise DuplicateJob(holder["ulid"], key=key)

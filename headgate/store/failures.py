@@ -20,10 +20,12 @@ class KeyTaken(BackendError):
     """
 
 
-# A repetition of the same statement or transaction can succeed at once.
+# A repetition of the same statement or transaction can succeed at once. The last one comes when a
+# migration changed a column under a prepared statement; the driver prepares it anew.
 RETRYABLE = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
+    asyncpg.InvalidCachedStatementError,
 )
 
 DRIVER_FAILURES = (
@@ -43,13 +45,9 @@ _REFUSED = (
 
 _UNAVAILABLE = (
     asyncpg.PostgresConnectionError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.OperatorInterventionError,
     asyncpg.ReadOnlySQLTransactionError,
-    asyncpg.QueryCanceledError,
-    asyncpg.LockNotAvailableError,
     asyncpg.IdleInTransactionSessionTimeoutError,
     ConnectionError,
     TimeoutError,
@@ -62,7 +60,8 @@ _UNAVAILABLE = (
 def store_error(failure: BaseException) -> StoreError:
     """The typed error for what the driver raised; the driver's own words stay in its cause.
 
-    A read-only server is a standby in the middle of a failover: waiting cures it.
+    A read-only server is a standby in the middle of a failover, and a full disk is emptied by
+    somebody: waiting cures them, and nothing that was to be written is given up.
     """
     if isinstance(failure, _REFUSED):
         return StoreRefused(f"access refused: {_first_line(failure)}")
@@ -72,6 +71,8 @@ def store_error(failure: BaseException) -> StoreError:
         return StoreUnavailable("statement timed out")
     if isinstance(failure, asyncpg.LockNotAvailableError):
         return StoreUnavailable("lock timed out")
+    if isinstance(failure, RETRYABLE):
+        return StoreUnavailable("kept losing against concurrent transactions; try again")
     if isinstance(failure, _UNAVAILABLE):
         return StoreUnavailable(f"no connection: {_first_line(failure) or 'timed out'}")
     if isinstance(failure, asyncpg.InterfaceError | asyncpg.InternalClientError):

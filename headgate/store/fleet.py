@@ -1,12 +1,11 @@
 """The processes of an installation: their leases on duties, and what they say of themselves."""
 
 from headgate.model.errors import InvalidRequest, NotFound
+from headgate.model.fleet import COMMANDS
 from headgate.model.job import WorkerBeat
 from headgate.queries.duties import claim_duty, release_duty
 from headgate.queries.workers import heartbeat, signal, take_command
-from headgate.store.database import Database
-
-_COMMANDS = frozenset({"quiet", "resume", "restart", "terminate", "resign"})
+from headgate.store.database import Database, Executor
 
 
 class Duties:
@@ -30,7 +29,7 @@ class Duties:
 class Workers:
     """The registry of workers and their mailbox of one command each."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Executor) -> None:
         self._database = database
 
     async def heartbeat(self, beat: WorkerBeat) -> str | None:
@@ -67,7 +66,7 @@ class Workers:
 
         Raises `InvalidRequest` for a command that does not exist and `NotFound` for a worker.
         """
-        if command is not None and command not in _COMMANDS:
+        if command is not None and command not in COMMANDS:
             raise InvalidRequest("command must be quiet, resume, restart, terminate, or resign")
         rows = await self._database.fetch(
             signal(), {"beat_worker_id": worker_id, "new_command": command}

@@ -1,9 +1,10 @@
 """The workers of the installation, seen from outside."""
 
 from headgate.model.backlog import empty_poll_ratio, utilization
-from headgate.model.fleet import Cluster, QueueCoverage, WorkerCounts, WorkerView
+from headgate.model.fleet import Cluster, DutyLease, QueueCoverage, WorkerCounts, WorkerView
 from headgate.model.page import Page, PageRequest
 from headgate.queries.cluster import cluster, live_workers
+from headgate.queries.duties import duty_leases
 from headgate.store.database import Executor, Row
 
 
@@ -38,6 +39,10 @@ class FleetView:
                 if row["queue"] is not None
             ],
         )
+
+    async def duties(self) -> list[DutyLease]:
+        """The background duties by name, and who has them now."""
+        return [DutyLease(**row) for row in await self._database.fetch(duty_leases())]
 
 
 def _worker(row: Row) -> WorkerView:

@@ -57,12 +57,12 @@ class Gate:
         await self._restore(call.queues)
         try:
             await self._admit(call, memory)
+            await self._record()
         except StoreError:
             # What has started must not be lost for what came after it.
             if not call.claims:
                 raise
-        memory.came_short = call.wanted > 0
-        await self._record()
+        memory.ended(call.wanted > 0)
         call.claims.sort(key=precedence)
         return call.claims
 
@@ -171,9 +171,8 @@ class Gate:
 
     async def _hindered(self, report: Report) -> bool:
         """Whether another round may find what this one did not get to, and clears its way."""
-        stops = [*(report.stops or ()), *(report.blocked or ())]
-        self._rotation.skip(stops)
-        hindered = bool(stops or report.more)
+        self._rotation.skip(report.vain or ())
+        hindered = bool(report.vain or report.more)
         if report.drained and (hindered or self._is_due("prune")):
             await self._prune(report.drained)
         return hindered

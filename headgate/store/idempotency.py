@@ -16,7 +16,7 @@ _decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
 _encode_headers: Final = msgspec.json.Encoder().encode
 
 # Those of access and of load may be answered otherwise the next time.
-_UNDETERMINED: Final = frozenset({401, 403, 408, 429})
+_UNDETERMINED: Final = frozenset({401, 403, 429})
 
 
 class Idempotency:
@@ -45,7 +45,7 @@ class Idempotency:
             if known is not None:
                 return Answered(known, replayed=True)
             answer = await work(session)
-            if is_kept(answer.status):
+            if _is_kept(answer.status):
                 await self.keep(session, request, answer)
             return Answered(answer)
 
@@ -71,9 +71,7 @@ class Idempotency:
             body=rows[0]["body"],
         )
 
-    async def keep(
-        self, session: Session, request: MutationRequest, answer: StoredAnswer
-    ) -> None:
+    async def keep(self, session: Session, request: MutationRequest, answer: StoredAnswer) -> None:
         """Keeps the answer for whoever repeats the request."""
         await session.fetch(
             keep_answer(),
@@ -87,10 +85,11 @@ class Idempotency:
         )
 
 
-def is_kept(status: int) -> bool:
+def _is_kept(status: int) -> bool:
     """Whether an answer of this status is the answer to every repetition."""
     return 200 <= status < 500 and status not in _UNDETERMINED
 
 
 def _key(request: MutationRequest) -> Mapping[str, Any]:
-    return {f"given_{name}": getattr(request, name) for name in ("identity", "method", "route", "key")}
+    names = ("identity", "method", "route", "key")
+    return {f"given_{name}": getattr(request, name) for name in names}

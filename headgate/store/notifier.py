@@ -12,7 +12,7 @@ from typing import Final
 
 from headgate.model.errors import StoreError
 from headgate.queries.wakeups import notify, wakeup_channel
-from headgate.store.database import Database
+from headgate.store.database import Database, Session
 
 _INTERVAL_MS: Final = 10
 
@@ -49,3 +49,18 @@ class Notifier:
                 await asyncio.sleep(_INTERVAL_MS / 1000)
         finally:
             self._sending = None
+
+
+class DeferredNotifier(Notifier):
+    """Puts wake-ups off until a transaction is committed; without the commit there are none."""
+
+    def __init__(self, notifier: Notifier, session: Session) -> None:
+        self._notifier = notifier
+        self._session = session
+
+    def wake(self, queues: Iterable[str]) -> None:
+        woken = frozenset(queues)
+        self._session.when_committed(lambda: self._notifier.wake(woken))
+
+    async def close(self) -> None:
+        """There is nothing of its own to send."""

@@ -10,7 +10,7 @@ from headgate.model.admission import (
     advise,
     explain,
 )
-from headgate.model.errors import InvalidRequest, NotFound, StoreUnavailable
+from headgate.model.errors import Conflict, NotFound, StoreUnavailable
 from headgate.model.limits import check_name, is_storable
 from headgate.model.page import Page, PageRequest
 from headgate.model.policy import ConcurrencyLimit, RateClass, RateClassPolicy
@@ -109,7 +109,7 @@ class Policies:
     async def put_concurrency_limit(self, limit: ConcurrencyLimit) -> None:
         """Makes or changes a concurrency limit.
 
-        Raises `InvalidRequest` for one that cannot be, also when another one has the queue.
+        Raises `InvalidRequest` for one that cannot be, `Conflict` when another one has the queue.
         """
         limit.check()
         parameters = {
@@ -123,7 +123,7 @@ class Policies:
             await session.fetch(lock_concurrency_limits())
             for row in await session.fetch(limit_of_queue(), {"new_queue": limit.queue}):
                 if row["name"] != limit.name:
-                    raise InvalidRequest(
+                    raise Conflict(
                         f"queue {limit.queue} already has the concurrency limit {row['name']}"
                     )
             await session.fetch(put_concurrency_limit(), parameters)

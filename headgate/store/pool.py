@@ -9,6 +9,7 @@ cancellation to its next user.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from headgate.model.errors import HeadgateError
 Connect = Callable[[], Awaitable[Any]]
 
 _IDLE_SECONDS: Final = 300
+_LOST: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 _SESSION_ENDING: Final = frozenset({"FATAL", "PANIC"})
 
 
@@ -89,7 +91,9 @@ class Pool:
                 waiter.set_exception(asyncpg.InterfaceError("the pool is closed"))
         idle, self._idle = self._idle, []
         for connection, _ in idle:
-            await connection.close(timeout=1)
+            # A server that does not say goodbye in time is left without one.
+            with suppress(*_LOST):
+                await connection.close(timeout=1)
 
     async def _wait(self, timeout_ms: int) -> Any:
         """The next connection that is given back, or None for the room to make one."""

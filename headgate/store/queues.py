@@ -220,9 +220,7 @@ def _statistics(row: Row) -> QueueStatistics:
         quiet_groups=QuietGroups(
             arrival_rate=quiet_arrival_rate,
             drain_rate=quiet_drain_rate,
-            time_to_drain_ms=time_to_drain_ms(
-                quiet_backlog, quiet_arrival_rate, quiet_drain_rate
-            ),
+            time_to_drain_ms=time_to_drain_ms(quiet_backlog, quiet_arrival_rate, quiet_drain_rate),
             oldest_available_ms=_age(row, "quiet_oldest_at_ms"),
             noisy_partitions=row["noisy_partitions"] or 0,
             approximate=bool(row["partitions_cut"]),

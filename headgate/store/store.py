@@ -5,18 +5,28 @@ part, and connections whose settings keep their plans that way; reads have conne
 own, so that no search waits in front of a worker.
 """
 
+from copy import copy
 from typing import Self
 
+from headgate.store.artifacts import Artifacts
+from headgate.store.audit import Audit
 from headgate.store.compilation import Compiler
 from headgate.store.control import Control
-from headgate.store.database import GATE_SETTINGS, NOTIFY_SETTINGS, Database
+from headgate.store.database import GATE_SETTINGS, NOTIFY_SETTINGS, Database, Executor, Session
 from headgate.store.fleet import Duties, Workers
+from headgate.store.fleet_view import FleetView
 from headgate.store.gate import Gate
+from headgate.store.idempotency import Idempotency
 from headgate.store.inspection import Inspection
 from headgate.store.leases import Leases
 from headgate.store.listener import Listener
-from headgate.store.notifier import Notifier
+from headgate.store.notifier import DeferredNotifier, Notifier
+from headgate.store.operations import Operations
+from headgate.store.policies import Policies
 from headgate.store.producer import Producer
+from headgate.store.quarantine import Quarantine
+from headgate.store.queues import Queues
+from headgate.store.retention import Retention
 from headgate.store.revisions import check
 from headgate.store.schedules import Schedules
 from headgate.store.settings import StoreSettings
@@ -53,11 +63,34 @@ class Store:
         self.gate = Gate(self._gate_database)
         self.leases = Leases(self.hot_path)
         self.inspection = Inspection(self.database)
-        self.control = Control(self.hot_path, self.notifier)
+        self.artifacts = Artifacts(self.hot_path, reads=self.database)
         self.upkeep = Upkeep(self.hot_path, self.notifier)
         self.schedules = Schedules(self.database, self.hot_path, self.producer, self.notifier)
         self.duties = Duties(self.database)
-        self.workers = Workers(self.database)
+        self.idempotency = Idempotency(self.hot_path)
+        self._bind(self.database, self.hot_path, self.notifier)
+
+    def _bind(self, reads: Executor, writes: Executor, notifier: Notifier) -> None:
+        """Makes the ports that may also work inside the transaction of somebody else."""
+        self.audit = Audit(writes)
+        self.control = Control(writes, notifier)
+        self.fleet = FleetView(reads)
+        self.operations = Operations(writes, notifier)
+        self.policies = Policies(reads)
+        self.quarantine = Quarantine(writes, notifier)
+        self.queues = Queues(reads)
+        self.counts = self.queues.counts
+        self.retention = Retention(writes)
+        self.workers = Workers(reads)
+
+    def within(self, session: Session) -> Self:
+        """This store inside an open transaction: what its ports change is a part of it, and queues
+        are woken once it is committed. Ports of the hot path, of reads that go on by windows and of
+        duties stay outside.
+        """
+        view = copy(self)
+        view._bind(session, session, DeferredNotifier(self.notifier, session))
+        return view
 
     @classmethod
     async def open(cls, settings: StoreSettings) -> Self:

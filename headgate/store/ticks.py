@@ -27,7 +27,7 @@ from headgate.model.periodic import (
 from headgate.queries.schedules import (
     advance_schedule,
     append_events,
-    lock_due_schedule,
+    lock_schedule,
     trim_events,
 )
 from headgate.store.database import Row, Session
@@ -69,13 +69,11 @@ async def fire(session: Session, due: DueSchedule) -> Fired:
     A tick that fails is the next run again; those before it are done. When the very first fails,
     nothing is moved. Another process that is at it, or was, leaves nothing to do.
     """
-    rows = await session.fetch(
-        lock_due_schedule(), {"schedule_id": due.id, "seen_next_run_ms": due.next_run_ms}
-    )
-    if not rows:
+    row = await _lock(session, due)
+    if row is None:
         return Fired([])
-    definition = definition_of(rows[0])
-    sweep = plan_sweep(definition, due.next_run_ms, rows[0]["now_ms"])
+    definition = definition_of(row)
+    sweep = plan_sweep(definition, due.next_run_ms, row["now_ms"])
     if sweep.invalid_spec:
         ticks, queues = [_failed(due.id, due.next_run_ms, INVALID_SPEC)], set[str]()
     else:
@@ -97,10 +95,17 @@ async def fire(session: Session, due: DueSchedule) -> Fired:
 
 async def fail(session: Session, due: DueSchedule, reason: str) -> list[Tick]:
     """Records that a schedule could not be taken up, if nobody else has done it meanwhile."""
-    seen = {"schedule_id": due.id, "seen_next_run_ms": due.next_run_ms}
-    if not await session.fetch(lock_due_schedule(), seen):
+    if await _lock(session, due) is None:
         return []
     return await record(session, due.id, [_failed(due.id, due.next_run_ms, reason)])
+
+
+async def _lock(session: Session, due: DueSchedule) -> Row | None:
+    """The schedule, locked; None when it is gone, paused, moved on, or in other hands."""
+    rows = await session.fetch(lock_schedule(), {"schedule_id": due.id})
+    if not rows or rows[0]["paused"] or rows[0]["next_run_ms"] != due.next_run_ms:
+        return None
+    return rows[0]
 
 
 async def record(session: Session, schedule_id: str, ticks: Sequence[Tick]) -> list[Tick]:

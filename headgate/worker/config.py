@@ -31,7 +31,9 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     - `shutdown_timeout_ms`: how long the first signal to end waits for running handlers.
     - `shutdown_grace_ms`: how long a handler that was cancelled then has to clean up.
     - `threads`: how many `def` handlers run at a time; 0 means as many as `concurrency`.
-    - `duties`: whether this worker takes part in reclaiming, promoting and counting.
+    - `duties`: whether this worker takes part in reclaiming, promoting, scheduling and counting.
+    - `sync_schedules`: whether it makes the schedules of its application known when it starts;
+      with `prune_schedules` it also removes those that are not declared any more.
     - `worker_id`: who it is; "" makes one up. Jobs can be pinned to it.
     """
 
@@ -47,6 +49,8 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     shutdown_grace_ms: int = 2_000
     threads: int = 0
     duties: bool = True
+    sync_schedules: bool = True
+    prune_schedules: bool = False
     worker_id: str = ""
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from headgate.client.durations import duration_ms
 from headgate.client.signature import HandlerContext
 from headgate.model.errors import InvalidRequest
-from headgate.model.job import Claim, Lease, Stored
+from headgate.model.job import Claim, Lease, PeriodicOrigin, Stored
 from headgate.model.limits import MAX_INT32
 from headgate.model.texts import clean
 
@@ -96,6 +96,12 @@ class JobContext(HandlerContext):
     def deadline_ms(self) -> int:
         """The instant after which the job is not worth running; 0 when there is none."""
         return self._claim.deadline_ms
+
+    @property
+    def periodic_origin(self) -> PeriodicOrigin | None:
+        """The schedule and the tick that made this job; None when no schedule did."""
+        schedule_id = self._claim.periodic_schedule_id
+        return PeriodicOrigin(schedule_id, self._claim.periodic_tick_ms) if schedule_id else None
 
     @property
     def headers(self) -> Mapping[str, str]:

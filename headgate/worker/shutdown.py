@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from typing import Any
 
 
 class Shutdown:
@@ -9,9 +10,9 @@ class Shutdown:
 
     def __init__(self) -> None:
         self._draining = asyncio.Event()
+        self._limited = asyncio.Event()
         self._releasing = asyncio.Event()
-        self.limit_ms: int | None = None
-        """How long handlers may go on in a drain; None for as long as they like."""
+        self._limit_ms: int | None = None
 
     @property
     def draining(self) -> bool:
@@ -27,8 +28,9 @@ class Shutdown:
 
         A limit that follows a drain without one counts.
         """
-        if not self.draining or self.limit_ms is None:
-            self.limit_ms = limit_ms
+        if limit_ms is not None and not self._limited.is_set():
+            self._limit_ms = limit_ms
+            self._limited.set()
         self._draining.set()
 
     def release(self) -> None:
@@ -39,6 +41,13 @@ class Shutdown:
     async def requested(self, limit_ms: float | None = None) -> None:
         """Returns when the worker is to end, or after the limit."""
         await _first(self._draining.wait(), limit_ms=limit_ms)
+
+    async def drained(self, done: "asyncio.Future[Any]") -> None:
+        """Waits for `done` as long as the drain may take, from now or from when that is said."""
+        if not self._limited.is_set():
+            await _first(done, self._limited.wait(), self._releasing.wait(), limit_ms=None)
+        if not done.done():
+            await self.wait(done, self._limit_ms)
 
     async def wait(self, done: Awaitable[object], limit_ms: float | None) -> None:
         """Waits for `done`, at most `limit_ms`, and no longer once everything is to be let go."""

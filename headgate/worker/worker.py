@@ -194,11 +194,14 @@ class Worker:
                 logger.warning("unknown command %s", command)
 
     async def _schema_checked(self) -> bool:
-        """Waits for the database and looks at its schema; false when told to stop meanwhile."""
+        """Waits for the database, looks at its schema and makes the schedules known; false when
+        told to stop meanwhile.
+        """
         backoff = Backoff(_START_FLOOR_MS, _START_CEILING_MS)
         while not self._shutdown.draining:
             try:
                 await self._store.check_schema()
+                await self._declare_schedules()
             except StoreRefused:
                 raise
             except StoreUnavailable as error:
@@ -208,6 +211,13 @@ class Worker:
                 self._outage.succeeded()
                 return True
         return False
+
+    async def _declare_schedules(self) -> None:
+        if self.config.sync_schedules:
+            self._app.bind(self._store)
+            pruned = await self._app.sync_schedules(prune=self.config.prune_schedules)
+            for schedule_id in pruned:
+                logger.warning("schedule %s is not declared any more: removed", schedule_id)
 
     async def _work(self, group: asyncio.TaskGroup) -> None:
         admission = group.create_task(self._admission.run(), name="headgate admission")
@@ -238,7 +248,7 @@ class Worker:
         finished = asyncio.create_task(self._finished(admission))
         if self.running:
             logger.info("worker %s drains: %d jobs run", self.worker_id, self.running)
-        await self._shutdown.wait(finished, self._shutdown.limit_ms)
+        await self._shutdown.drained(finished)
         if not finished.done():
             running = self._slots.running
             logger.info("worker %s releases %d running jobs", self.worker_id, len(running))

@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.model.envelope import Envelope
-from headgate.model.errors import InvalidRequest
+from headgate.model.errors import InvalidRequest, StoreUnavailable
 from headgate.model.job import Claim
 from headgate.queries.gate.fast import fast
 from headgate.queries.gate.full import full
@@ -12,6 +12,7 @@ from headgate.store.admissions import Call
 from headgate.store.rotation import Rotation
 from headgate.store.store import Store
 from tests.store.backlog import LEASE_MS, admit, bucket, by, ceiling, fill, pause, quarantine
+from tests.store.conftest import OpenStore
 from tests.store.rows import Observer, count_jobs, job_row, lanes, now_ms
 
 
@@ -208,6 +209,35 @@ async def test_drained_lanes_leave_the_registry(store: Store, observer: Observer
     while await lanes(observer):
         await admit(store, 10)
         await observer.execute("SELECT pg_sleep(0.1)")
+
+
+async def test_behind_a_pooler_nothing_is_different(
+    open_store: OpenStore, observer: Observer
+) -> None:
+    store = open_store(pooler=True)
+    for key in "abc":
+        await fill(store, 9, partition_key=key)
+    assert by("partition_key", await admit(store, 9)) == {"a": 3, "b": 3, "c": 3}
+    assert by("partition_key", await admit(store, 9)) == {"a": 3, "b": 3, "c": 3}
+    await ceiling(observer, "default", 7)
+    await observer.execute("DELETE FROM headgate_inflight")
+    assert len(await admit(store, 9)) == 3
+
+
+async def test_what_has_started_is_not_lost_for_a_later_failure(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(store, 20, partition_key="many")
+    await fill(store, 1, partition_key="one")
+    assert len(await admit(store, 1)) == 1
+
+    async def fails(*_: object) -> None:
+        raise StoreUnavailable("gone")
+
+    monkeypatch.setattr(store.gate, "_full", fails)
+    assert by("partition_key", await admit(store, 6)) == {"many": 3, "one": 1}
+    with pytest.raises(StoreUnavailable):
+        await admit(store, 6)
 
 
 @pytest.mark.parametrize(

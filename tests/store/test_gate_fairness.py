@@ -134,6 +134,45 @@ async def test_blocked_priorities_hide_nothing(store: Store, observer: Observer)
     assert by("priority", claims) == {0: 1}
 
 
+async def test_partitions_of_a_scarce_class_all_get_a_turn(
+    store: Store, observer: Observer
+) -> None:
+    await bucket(observer, "scarce", 5, window_ms=3_600_000)
+    for number in range(28):
+        await fill(store, 10, partition_key=f"t{number:02}", rate_class="scarce")
+    claims = []
+    for _ in range(12):
+        claims += await admit(store, 10)
+        await observer.execute("UPDATE headgate_rate_bucket SET tokens = burst")
+    assert len(claims) == 60
+    assert set(by("partition_key", claims).values()) == {2, 3}
+
+
+async def test_lower_levels_keep_their_turns_while_a_higher_one_is_served(store: Store) -> None:
+    for number in range(30):
+        await fill(store, 10, partition_key=f"t{number:02}")
+    claims = []
+    for _ in range(15):
+        await fill(store, 9, partition_key="high", priority=5)
+        claims += await admit(store, 10)
+    low = [claim for claim in claims if claim.priority == 0]
+    assert len(by("partition_key", low)) == len(low) == 15
+
+
+async def test_what_lies_behind_many_blocked_lanes_gets_its_turn(
+    store: Store, observer: Observer
+) -> None:
+    await bucket(observer, "empty", 1, window_ms=3_600_000, tokens=0)
+    await fill(store, 20, partition_key="a")
+    await fill(store, 20, partition_key="z")
+    await observer.execute(
+        "INSERT INTO headgate_active_partition (queue, partition_key, rate_class)"
+        " SELECT 'default', 't' || lpad(n::text, 5, '0'), 'empty' FROM generate_series(1, 5000) n"
+    )
+    claims = await repeatedly(store, 12, 1)
+    assert by("partition_key", claims)["z"] >= 4
+
+
 async def test_a_walk_through_blocked_lanes_goes_on(store: Store, observer: Observer) -> None:
     await bucket(observer, "empty", 1, window_ms=3_600_000, tokens=0)
     await fill(store, 1, partition_key="z")

@@ -11,8 +11,8 @@ import pytest
 from headgate.model.envelope import Envelope
 from headgate.model.job import Job, JobFilter, PeriodicOrigin
 from headgate.model.lifecycle import State
-from headgate.queries import jobs as statements
-from headgate.store import inspection
+from headgate.queries import job_pages, job_search
+from headgate.store import search
 from headgate.store.store import Store
 from tests.store.journeys import bring
 from tests.store.rows import HOUR_MS, Observer, job_row, now_ms, start
@@ -91,13 +91,29 @@ async def write(store: Store, observer: Observer, samples: list[Sample]) -> None
 
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A statement looks at eleven entries, and a page at no more than forty-four."""
-    for module in (statements, inspection):
+    """A statement looks at eleven entries, and a page at no more than forty-four.
+
+    A stream is long from the sixth entry on, and two kinds are many.
+    """
+    for module in (job_pages, search):
         monkeypatch.setattr(module, "WINDOW", 11)
-    monkeypatch.setattr(inspection, "_SEARCH_BUDGET", 44)
-    statements.page_of_jobs.cache_clear()
+    for module in (job_search, search):
+        monkeypatch.setattr(module, "PROBE", 6)
+        monkeypatch.setattr(module, "MAX_KINDS", 2)
+    for name, value in (("_MERGED_WINDOW", 11), ("_MERGED_ENTRIES", 14), ("_SEARCH_BUDGET", 44)):
+        monkeypatch.setattr(search, name, value)
+    _forget_statements()
     yield
-    statements.page_of_jobs.cache_clear()
+    _forget_statements()
+
+
+def _forget_statements() -> None:
+    for statement in (
+        job_pages.page_of_jobs,
+        job_search.kinds_with_prefix,
+        job_search.stream_sizes,
+    ):
+        statement.cache_clear()
 
 
 async def pages(store: Store, where: JobFilter, limit: int) -> AsyncIterator[list[Job]]:

@@ -25,6 +25,7 @@ from tests.store.rows import (
     start,
     state_of,
 )
+from tests.store.waiting import until
 
 
 async def attempts(store: Store, observer: Observer, count: int, **fields: Any) -> list[Lease]:
@@ -196,15 +197,15 @@ async def test_a_renewal_touches_no_index(store: Store, observer: Observer) -> N
 
 async def reported_updates(observer: Observer, *, at_least: int) -> tuple[int, int]:
     """Updates of jobs and how many were heap-only, once so many were reported."""
-    async with asyncio.timeout(10):
-        while True:
-            [row] = await observer.fetch(
-                "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables"
-                " WHERE relname = 'headgate_job'"
-            )
-            if row["n_tup_upd"] >= at_least:
-                return row["n_tup_upd"], row["n_tup_hot_upd"]
-            await asyncio.sleep(0.05)
+    row = await until(
+        lambda: observer.fetchrow(
+            "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables"
+            " WHERE relname = 'headgate_job' AND n_tup_upd >= $1",
+            at_least,
+        )
+    )
+    assert row is not None
+    return row["n_tup_upd"], row["n_tup_hot_upd"]
 
 
 async def test_a_renewal_and_the_report_of_the_same_jobs_never_deadlock(

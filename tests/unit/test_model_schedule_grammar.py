@@ -2,6 +2,7 @@
 
 import time
 import tracemalloc
+from datetime import UTC
 
 import pytest
 
@@ -112,13 +113,24 @@ def test_no_spec(spec: str, message: str) -> None:
 def test_bc_52_a_hostile_spec_costs_nothing(spec: str) -> None:
     tracemalloc.start()
     try:
-        started = time.perf_counter()
+        started = time.thread_time()
         message = refusal(spec)
-        assert time.perf_counter() - started < 0.1
+        assert time.thread_time() - started < 0.1
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
     assert len(message) < 2_100
+
+
+@pytest.mark.parametrize(
+    "name", ["posixrules", "right/UTC", "Etc/utc", "America/", "A//B", "A.B", "É", "A" * 65]
+)
+def test_a_zone_has_a_proper_name_whatever_the_system_has(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("headgate.model.schedule.ZoneInfo", lambda name: UTC)
+    assert refusal(f"CRON_TZ={name} 1 9 * * *") == f"unknown timezone `{name}`"
+    validate("CRON_TZ=Any/Proper-Name_1+2 1 9 * * *")
 
 
 def test_the_length_of_a_spec() -> None:

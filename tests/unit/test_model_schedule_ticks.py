@@ -47,6 +47,7 @@ def test_of_many_ticks_the_oldest_are_taken_up_first() -> None:
         "*/5 * * * *",
         "0 9 * * MON-FRI",
         "0 0 29 2 *",
+        "0 0 1 * MON",
         "CRON_TZ=America/New_York * * * * * *",
         "CRON_TZ=America/New_York 30 2 * * *",
     ],
@@ -104,6 +105,6 @@ def test_the_next_day_may_have_begun_once_already() -> None:
 
 def _seconds(work: object) -> float:
     assert callable(work)
-    started = time.perf_counter()
+    started = time.thread_time()
     work()
-    return time.perf_counter() - started
+    return time.thread_time() - started

@@ -15,8 +15,10 @@ from sqlalchemy import (
     Integer,
     Select,
     and_,
+    any_,
     case,
     cast,
+    exists,
     func,
     not_,
     or_,
@@ -24,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from headgate.queries.gate.parts import probe
 from headgate.queries.literals import always, number, word
 from headgate.tables import job, rate_bucket
 
@@ -57,6 +60,16 @@ def is_open(rate_class: ColumnElement[str], now_ms: ColumnElement[int]) -> Colum
     gives = and_(not_(bucket.c.paused), scaled_level(bucket, now_ms) >= bucket.c.window_ms)
     verdict = select(gives).where(bucket.c.name == rate_class).scalar_subquery()
     return or_(rate_class == word(""), func.coalesce(verdict, always()))
+
+
+def any_bucket(lane: CTE) -> ColumnElement[bool]:
+    """One of these lanes is of a class that has a bucket."""
+    bucket = probe(
+        select(number(1)).select_from(rate_bucket).where(rate_bucket.c.name == lane.c.rate_class),
+        "bucket",
+    )
+    classed = lane.join(bucket, always())
+    return exists(select(number(1)).select_from(classed).where(lane.c.rate_class != word("")))
 
 
 def locked_classes(lane: CTE, now_ms: ColumnElement[int]) -> Select[Any]:
@@ -115,7 +128,12 @@ def spend(classes: CTE, claimed: CTE, now_ms: ColumnElement[int]) -> CTE:
     left = classes.c.scaled - spent.c.tokens * classes.c.window_ms
     return (
         update(rate_bucket)
-        .where(rate_bucket.c.name == classes.c.name, classes.c.name == spent.c.rate_class)
+        .where(
+            rate_bucket.c.name == classes.c.name,
+            classes.c.name == spent.c.rate_class,
+            # Says nothing new, but binds the index whichever way the planner joins.
+            rate_bucket.c.name == any_(func.array(select(classes.c.name).scalar_subquery())),
+        )
         .values(
             tokens=left // classes.c.window_ms,
             remainder=left % classes.c.window_ms,

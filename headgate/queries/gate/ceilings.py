@@ -1,4 +1,4 @@
-"""Ceilings: how many jobs of a partition may run at once.
+"""Ceilings: how many jobs of a partition may run at once. What finds no room waits.
 
 Running jobs are counted, never kept as a number, so there is nothing to reconcile. What makes the
 count safe in one statement is the epoch of the partition, which every claim under a ceiling raises:
@@ -15,6 +15,7 @@ from sqlalchemy import (
     ScalarSelect,
     Select,
     and_,
+    any_,
     case,
     func,
     or_,
@@ -22,6 +23,7 @@ from sqlalchemy import (
     update,
 )
 
+from headgate.queries.gate.parts import ADDRESS, probe
 from headgate.queries.literals import always, number
 from headgate.queries.states import is_state
 from headgate.tables import inflight, job
@@ -76,12 +78,18 @@ def raise_epochs(queue: CTE, claimed: CTE) -> CTE:
         .where(queue.c.ceiling.is_not(None))
         .subquery("served")
     )
+    row = inflight.alias()
+    found = probe(
+        select(ADDRESS.label("address"))
+        .select_from(row)
+        .where(row.c.queue == served.c.queue, row.c.partition_key == served.c.partition_key),
+        "row",
+    )
+    # The version of the snapshot is the one that was locked, or there would have been no room.
+    rows = select(found.c.address).select_from(served.join(found, always()))
     return (
         update(inflight)
-        .where(
-            inflight.c.queue == served.c.queue,
-            inflight.c.partition_key == served.c.partition_key,
-        )
+        .where(any_(func.array(rows.scalar_subquery())) == ADDRESS)
         .values(epoch=inflight.c.epoch + number(1))
         .returning(inflight.c.epoch)
         .cte("raising")

@@ -5,6 +5,7 @@ from functools import cache
 from sqlalchemy import Update, exists, func, select
 
 from headgate.queries.gate.parts import (
+    ADDRESS,
     CAPACITY,
     LANE_BINDS,
     claim,
@@ -36,7 +37,7 @@ def direct() -> Update:
     waiting = job.alias("waiting")
     one = number(1)
     chosen = (
-        next_jobs(waiting, lane, waiting.c.id)
+        next_jobs(waiting, lane, ADDRESS)
         .where(
             select(func.count() == one).select_from(lanes).scalar_subquery(),
             ~exists(select(one).where(queue_state.c.queue == lane["queue"], queue_state.c.paused)),

@@ -23,10 +23,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import Double
 
-from headgate.queries.gate.parts import CAPACITY, next_jobs
+from headgate.queries.gate.parts import ADDRESS, CAPACITY, next_jobs, still_available
 from headgate.queries.gate.walk import SPARE
 from headgate.queries.literals import always, number
-from headgate.queries.states import is_state
 from headgate.tables import job
 
 
@@ -73,7 +72,14 @@ def candidates(lane: CTE) -> Select[Any]:
     A job that costs more than its class holds now makes way for those behind it.
     """
     waiting = job.alias("waiting")
-    next_ = next_jobs(waiting, lane.c, waiting.c.id, waiting.c.scheduled_at_ms, waiting.c.weight)
+    next_ = next_jobs(
+        waiting,
+        lane.c,
+        ADDRESS.label("address"),
+        waiting.c.id,
+        waiting.c.scheduled_at_ms,
+        waiting.c.weight,
+    )
     bounds = [lane.c[name] for name in ("share", "room", "level") if name in lane.c]
     if "level" in lane.c:
         cost = func.least(waiting.c.weight, lane.c.burst)
@@ -87,7 +93,7 @@ def candidates(lane: CTE) -> Select[Any]:
         )
         if name in lane.c
     )
-    found = select(*carried, drawn.c.id, drawn.c.scheduled_at_ms)
+    found = select(*carried, drawn.c.address, drawn.c.id, drawn.c.scheduled_at_ms)
     if "level" in lane.c:
         unlimited = (lane.c.level.is_(None), number(0))
         found = found.add_columns(
@@ -144,7 +150,7 @@ def ranked(candidate: CTE, cut: CTE) -> Select[Any]:
     if "room" in candidate.c:
         placed = _within_room(placed)
     place = _rank([placed.c.position], [placed.c.place])
-    return select(placed.c.id, placed.c.position, _finish(placed, place).label("finish"))
+    return select(placed.c.address, placed.c.position, _finish(placed, place).label("finish"))
 
 
 def _affordable(placed: Subquery) -> Subquery:
@@ -189,13 +195,14 @@ def lock_first(candidate: FromClause) -> Select[Any]:
     )
     waiting = job.alias("waiting")
     locked = (
-        select(waiting.c.id)
-        .where(waiting.c.id == order.c.id, is_state(waiting.c.state, "available"))
+        select(ADDRESS.label("address"))
+        .select_from(waiting)
+        .where(order.c.address == ADDRESS, still_available(waiting))
         .with_for_update(skip_locked=True, of=waiting)
         .correlate(order)
         .lateral("locked")
     )
-    return select(locked.c.id).select_from(order.join(locked, always())).limit(CAPACITY)
+    return select(locked.c.address).select_from(order.join(locked, always())).limit(CAPACITY)
 
 
 def _rank(

@@ -24,7 +24,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import Double
 
+from headgate.queries.gate.buckets import any_bucket
 from headgate.queries.gate.parts import (
+    ADDRESS,
     CAPACITY,
     QUEUES,
     WORKER,
@@ -32,20 +34,18 @@ from headgate.queries.gate.parts import (
     clock,
     materialized,
     next_jobs,
+    probe,
     read,
 )
 from headgate.queries.gate.walk import (
-    asked_queues,
     next_level,
     ring,
     ring_order,
-    unpaused,
-    virtual_time,
-    weight,
+    unpaused_queues,
     with_cursor,
 )
 from headgate.queries.literals import always, never, number, word
-from headgate.tables import concurrency_limit, job, rate_bucket
+from headgate.tables import concurrency_limit, job
 
 _SPARE: Final = 2
 
@@ -63,7 +63,7 @@ def fast(*, weighted: bool) -> Update:
     share = materialized(_shares(level), "share") if weighted else None
     lane = materialized(_lanes(level, share), "lane")
     chosen = materialized(_draw(lane), "chosen")
-    claimed = claim(select(chosen.c.id).scalar_subquery(), read(clock(), "now_ms"), number(0))
+    claimed = claim(select(chosen.c.address).scalar_subquery(), read(clock(), "now_ms"), number(0))
     if not weighted:
         return claimed
     of_queue = select(level.c.weight).where(level.c.queue == job.c.queue).scalar_subquery()
@@ -72,31 +72,18 @@ def fast(*, weighted: bool) -> Update:
 
 def _levels() -> Select[Any]:
     """The highest level of each queue that has lanes, with its cursor."""
-    asked = asked_queues()
+    queue = unpaused_queues()
     heads = (
-        next_level(asked.c.queue, pool, None).correlate(asked).scalar_subquery()
+        next_level(queue.c.queue, pool, None).correlate(queue).scalar_subquery()
         for pool in (word(""), WORKER)
     )
-    # The offset keeps the probes from being repeated wherever the value is used.
-    top = (
-        select(func.greatest(*heads).label("priority"))
-        .correlate(asked)
-        .offset(number(0))
-        .lateral("top")
-    )
+    top = probe(select(func.greatest(*heads).label("priority")).correlate(queue), "top")
     found = (
-        unpaused(
-            asked,
-            asked.c.queue,
-            asked.c.position,
-            weight().label("weight"),
-            virtual_time(asked).label("virtual_time"),
-            top.c.priority,
-        )
-        .join(top, always())
+        select(queue, top.c.priority)
+        .select_from(queue.join(top, always()))
         .where(top.c.priority.is_not(None))
     )
-    return with_cursor(found, queue=asked.c.queue, priority=top.c.priority)
+    return with_cursor(found, queue=queue.c.queue, priority=top.c.priority)
 
 
 def _shares(level: CTE) -> Select[Any]:
@@ -153,20 +140,19 @@ def _draw(lane: CTE) -> Select[Any]:
     turn = select(lane).order_by(lane.c.position, lane.c.place).offset(number(0)).subquery("turn")
     waiting = job.alias("waiting")
     drawn = (
-        next_jobs(waiting, turn.c, waiting.c.id)
+        next_jobs(waiting, turn.c, ADDRESS.label("address"))
         .limit(turn.c.allotment)
         .with_for_update(skip_locked=True, of=waiting)
         .correlate(turn)
         .lateral("drawn")
     )
     one = number(1)
-    bucketed = lane.join(rate_bucket, rate_bucket.c.name == lane.c.rate_class)
     return (
-        select(drawn.c.id)
+        select(drawn.c.address)
         .select_from(turn.join(drawn, always()))
         .where(
             ~exists(select(one).where(concurrency_limit.c.queue == any_(QUEUES))),
-            ~exists(select(one).select_from(bucketed).where(lane.c.rate_class != word(""))),
+            ~any_bucket(lane),
             ~exists(select(one).where(lane.c.shared)),
         )
         .limit(CAPACITY)

@@ -11,7 +11,6 @@ from sqlalchemy import (
     CTE,
     ColumnElement,
     Executable,
-    FromClause,
     Select,
     any_,
     exists,
@@ -24,8 +23,8 @@ from sqlalchemy import (
 from headgate.queries.gate import buckets, ceilings, draw, walk
 from headgate.queries.gate.parts import CLAIM_COLUMNS, QUEUES, claim, clock, materialized, read
 from headgate.queries.gate.report import Steps, report
-from headgate.queries.literals import number, word
-from headgate.tables import concurrency_limit, job, rate_bucket
+from headgate.queries.literals import number
+from headgate.tables import concurrency_limit, job
 
 
 @cache
@@ -40,7 +39,7 @@ def full(*, with_ceilings: bool, with_buckets: bool) -> Executable:
 
     classes = materialized(buckets.locked_classes(lane, now_ms), "class") if with_buckets else None
     roomy = materialized(ceilings.with_room(lane), "roomy") if with_ceilings else None
-    guards = () if with_buckets else (not_(_bucketed(lane)),)
+    guards = () if with_buckets else (not_(buckets.any_bucket(lane)),)
     open_lane = materialized(
         draw.open_lanes(lane if roomy is None else roomy, classes, *guards), "open_lane"
     )
@@ -50,7 +49,7 @@ def full(*, with_ceilings: bool, with_buckets: bool) -> Executable:
     chosen = materialized(draw.lock_first(ranked), "chosen")
 
     charge = number(0) if classes is None else buckets.charge(classes)
-    claiming = claim(select(chosen.c.id).scalar_subquery(), now_ms, charge)
+    claiming = claim(select(chosen.c.address).scalar_subquery(), now_ms, charge)
     claimed = claiming.returning(job.c.rate_charge).cte("claimed")
     effects: list[CTE] = []
     if classes is not None:
@@ -61,7 +60,7 @@ def full(*, with_ceilings: bool, with_buckets: bool) -> Executable:
     told = report(
         Steps(queue, level, lane, open_lane, candidate, cut, chosen, classes, roomy),
         ceilings=_limited(),
-        buckets=_bucketed(lane),
+        buckets=buckets.any_bucket(lane),
     )
     columns = [claimed.c[column.name] for column in CLAIM_COLUMNS]
     return union_all(
@@ -88,10 +87,3 @@ def _lanes(
 def _limited() -> ColumnElement[bool]:
     """A ceiling lies on one of the queues."""
     return exists(select(number(1)).where(concurrency_limit.c.queue == any_(QUEUES)))
-
-
-def _bucketed(lane: FromClause) -> ColumnElement[bool]:
-    """One of the lanes is of a class that has a bucket."""
-    bucket = rate_bucket.alias()
-    named = lane.join(bucket, bucket.c.name == lane.c.rate_class)
-    return exists(select(number(1)).select_from(named).where(lane.c.rate_class != word("")))

@@ -15,10 +15,12 @@ from sqlalchemy import (
     any_,
     bindparam,
     func,
+    literal_column,
     select,
     update,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.sql.selectable import LateralFromClause
 
 from headgate.queries.clock import instant
 from headgate.queries.lanes import LANE
@@ -37,6 +39,10 @@ LANE_BINDS: Final[Lane] = {
     name: bindparam(f"lane_{name}", type_=Integer if name == "priority" else Text) for name in LANE
 }
 """One lane, given by its columns as `lane_{column}`."""
+
+ADDRESS: Final[ColumnElement[Any]] = literal_column("ctid")
+"""Where a row version lies, in a statement that reads one table. Within a statement that is the
+only access to a row that no planner can turn into a walk along some other index."""
 
 CLAIM_COLUMNS: Final = (
     job.c.ulid,
@@ -77,6 +83,14 @@ def materialized(statement: Any, name: str) -> CTE:
     return made
 
 
+def probe(found: Select[Any], name: str) -> LateralFromClause:
+    """A look-up per row of what stands before it.
+
+    The offset keeps the planner from making a join of it, which may become a scan of the table.
+    """
+    return found.offset(number(0)).lateral(name)
+
+
 def clock() -> CTE:
     """The clock, read once, for all that one statement writes."""
     return materialized(select(instant().label("now_ms")), "clock")
@@ -112,21 +126,37 @@ def next_jobs(waiting: FromClause, lane: Lane, *columns: Any) -> Select[Any]:
     )
 
 
-def claim(
-    chosen: ScalarSelect[int], now_ms: ColumnElement[int], charge: ColumnElement[int]
-) -> Update:
-    """Starts the chosen jobs under one lease.
+def first_job(lane: Lane) -> Select[Any]:
+    """A row if some job waits in the lane, whatever keeps it from starting.
 
-    `state` is checked again on the version that is written, so a job that someone else took
-    meanwhile is left alone. The array, and a check that no index understands, keep the planner on
-    the primary key.
+    The order is that of the one index that may serve it.
+    """
+    waiting = job.alias("waiting")
+    return (
+        select(number(1))
+        .select_from(waiting)
+        .where(*is_lane(waiting, lane), is_state(waiting.c.state, "available"))
+        .order_by(waiting.c.scheduled_at_ms, waiting.c.id)
+        .limit(number(1))
+    )
+
+
+def still_available(taken: FromClause) -> ColumnElement[bool]:
+    """The check of a row that is at hand, in a form that invites no index."""
+    return is_state(taken.c.state, "available").is_(always())
+
+
+def claim(
+    chosen: ScalarSelect[Any], now_ms: ColumnElement[int], charge: ColumnElement[int]
+) -> Update:
+    """Starts the jobs at the chosen addresses, which are locked, under one lease.
+
+    `state` is checked again on the version that is written. A version that came after the snapshot
+    is not found by its address; that job stays available.
     """
     return (
         update(job)
-        .where(
-            job.c.id == any_(func.array(chosen)),
-            is_state(job.c.state, "available").is_(always()),
-        )
+        .where(any_(func.array(chosen)) == ADDRESS, still_available(job))
         .values(
             state=state_value("running"),
             lease_id=bindparam("new_lease_id", type_=Text),

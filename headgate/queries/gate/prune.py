@@ -14,20 +14,19 @@ from sqlalchemy import (
     Select,
     TableValuedAlias,
     Text,
+    any_,
     bindparam,
     column,
     delete,
-    exists,
     func,
     select,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from headgate.queries.gate.parts import is_lane
+from headgate.queries.gate.parts import ADDRESS, first_job, is_lane, probe
 from headgate.queries.lanes import LANE
 from headgate.queries.literals import always, number
-from headgate.queries.states import is_state
-from headgate.tables import active_partition, job
+from headgate.tables import active_partition
 
 
 @cache
@@ -48,15 +47,18 @@ def lock_lanes() -> Select[Any]:
 def delete_lanes() -> Delete:
     """Deletes those of the locked lanes that have no available job."""
     drained = _drained()
-    waiting = job.alias("waiting")
-    return delete(active_partition).where(
-        *is_lane(active_partition, drained.c),
-        ~exists(
-            select(number(1)).where(
-                *is_lane(waiting, active_partition.c), is_state(waiting.c.state, "available")
-            )
-        ),
+    entry = active_partition.alias()
+    found = probe(
+        select(ADDRESS.label("address")).select_from(entry).where(*is_lane(entry, drained.c)),
+        "entry",
     )
+    empty = (
+        select(found.c.address)
+        .select_from(drained.join(found, always()))
+        .where(first_job(drained.c).scalar_subquery().is_(None))
+        .scalar_subquery()
+    )
+    return delete(active_partition).where(any_(func.array(empty)) == ADDRESS)
 
 
 def _drained() -> TableValuedAlias:

@@ -2,15 +2,25 @@
 
 from typing import Any, NamedTuple
 
-from sqlalchemy import CTE, ColumnElement, Select, case, func, null, or_, select, union_all
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    CompoundSelect,
+    FromClause,
+    Select,
+    case,
+    func,
+    null,
+    or_,
+    select,
+    union_all,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 
-from headgate.queries.gate.parts import CAPACITY, is_lane
-from headgate.queries.gate.walk import LEVELS, RING, SPARE, ring
+from headgate.queries.gate.parts import CAPACITY, first_job
+from headgate.queries.gate.walk import LEVELS, SPARE, walk_end
 from headgate.queries.lanes import LANE
 from headgate.queries.literals import always, number, word
-from headgate.queries.states import is_state
-from headgate.tables import job
 
 
 class Steps(NamedTuple):
@@ -38,12 +48,11 @@ def report(
 
     One that came short also says:
 
-    - `lanes`: how many were walked
     - `busy_classes`, `busy_partitions`: policy rows that others held; their lanes sat out
     - `missing`: partitions under a ceiling without the row to lock
     - `drained`: lanes that have no available job left
     - `more`: candidates were left over, or not all there are were looked at
-    - `blocked`: for each level whose walk ended among blocked lanes, the last of them
+    - `vain`: for each level of which nothing was drawn and not all was walked, the last lane walked
     - `deeper`: for each queue with more levels than were looked at, the lowest that was
     """
     chosen = select(func.count()).select_from(steps.chosen).scalar_subquery()
@@ -55,13 +64,12 @@ def report(
         stops=_stops(steps.lane),
     )
     said_when_short = _object(
-        lanes=_count(steps.lane),
         busy_classes=_busy_classes(steps.classes),
         busy_partitions=_partitions(steps.roomy, "busy"),
         missing=_partitions(steps.roomy, "missing"),
         drained=_drained(steps.open_lane, steps.candidate),
         more=or_(_count(steps.cut) > number(0), _count(steps.candidate) > chosen),
-        blocked=_blocked(steps.level),
+        vain=_vain(steps.level, steps.lane, steps.candidate),
         deeper=_deeper(steps.level),
     )
     return case((chosen < CAPACITY, always_said.op("||")(said_when_short)), else_=always_said)
@@ -72,7 +80,7 @@ def _object(**values: Any) -> ColumnElement[Any]:
     return func.jsonb_build_object(*pairs, type_=JSONB)
 
 
-def _list(entries: Select[Any]) -> ColumnElement[Any]:
+def _list(entries: Select[Any] | CompoundSelect[Any]) -> ColumnElement[Any]:
     rows = entries.subquery()
     columns = list(rows.c)
     entry = columns[0] if len(columns) == 1 else func.jsonb_build_array(*columns)
@@ -96,43 +104,48 @@ def _partitions(roomy: CTE | None, mark: str) -> ColumnElement[Any]:
 
 
 def _drained(open_lane: CTE, candidate: CTE) -> ColumnElement[Any]:
-    waiting = job.alias("waiting")
-    any_job = (
-        select(number(1))
-        .where(*is_lane(waiting, open_lane.c), is_state(waiting.c.state, "available"))
-        .limit(number(1))
-        .scalar_subquery()
-    )
     # NOT IN, as it is the one form that is hashed with the settings of the gate.
     return _list(
         select(*(open_lane.c[name] for name in LANE)).where(
-            open_lane.c.number.not_in(select(candidate.c.number)), any_job.is_(None)
+            open_lane.c.number.not_in(select(candidate.c.number)),
+            first_job(open_lane.c).scalar_subquery().is_(None),
         )
     )
 
 
 def _stops(lane: CTE) -> ColumnElement[Any]:
+    return _list(_place(lane).where(_is_last(lane)))
+
+
+def _vain(level: CTE, lane: CTE, candidate: CTE) -> ColumnElement[Any]:
+    """A level that gave something needs no such push: its cursor follows those that are served.
+    To push it as well would pass over those whose turn is next.
+    """
+
+    def unfruitful(step: CTE) -> ColumnElement[bool]:
+        drawn = (
+            select(number(1))
+            .where(candidate.c.position == step.c.position, candidate.c.priority == step.c.priority)
+            .limit(number(1))
+            .scalar_subquery()
+        )
+        return drawn.is_(None)
+
+    blocked = walk_end(level)
     return _list(
-        select(lane.c.queue, lane.c.priority, lane.c.partition_key, lane.c.rate_class).where(
-            lane.c.place == CAPACITY + number(SPARE)
+        union_all(
+            _place(lane).where(_is_last(lane), unfruitful(lane)),
+            _place(blocked).select_from(level.join(blocked, always())).where(unfruitful(level)),
         )
     )
 
 
-def _blocked(level: CTE) -> ColumnElement[Any]:
-    """The last of `RING` lanes, where there are so many, first behind the cursor, then up to it."""
-    sides = (
-        ring(level, level.c.sticky_worker, number(1), behind=behind)
-        .offset(number(RING - 1))
-        .correlate(level)
-        for behind in (True, False)
-    )
-    last = union_all(*sides).limit(number(1)).lateral("last")
-    return _list(
-        select(last.c.queue, last.c.priority, last.c.partition_key, last.c.rate_class).select_from(
-            level.join(last, always())
-        )
-    )
+def _is_last(lane: CTE) -> ColumnElement[bool]:
+    return lane.c.place == CAPACITY + number(SPARE)
+
+
+def _place(lane: FromClause) -> Select[Any]:
+    return select(lane.c.queue, lane.c.priority, lane.c.partition_key, lane.c.rate_class)
 
 
 def _deeper(level: CTE) -> ColumnElement[Any]:

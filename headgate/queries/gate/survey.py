@@ -5,11 +5,10 @@ from typing import Any
 
 from sqlalchemy import Select, select
 
-from headgate.queries.gate.parts import LANE_BINDS, is_lane, is_served
+from headgate.queries.gate.parts import LANE_BINDS, first_job, is_served
 from headgate.queries.lanes import LANE
 from headgate.queries.literals import number
-from headgate.queries.states import is_state
-from headgate.tables import active_partition, job
+from headgate.tables import active_partition
 
 
 @cache
@@ -25,8 +24,4 @@ def survey() -> Select[Any]:
 @cache
 def occupied() -> Select[Any]:
     """A row if some job waits in the lane, whatever keeps it from starting."""
-    return (
-        select(number(1))
-        .where(*is_lane(job, LANE_BINDS), is_state(job.c.state, "available"))
-        .limit(number(1))
-    )
+    return first_job(LANE_BINDS)

@@ -14,6 +14,7 @@ from sqlalchemy import (
     FromClause,
     Integer,
     Select,
+    Subquery,
     TableValuedAlias,
     Text,
     and_,
@@ -26,9 +27,10 @@ from sqlalchemy import (
     union_all,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.sql.selectable import LateralFromClause
 from sqlalchemy.types import Double, TypeEngine
 
-from headgate.queries.gate.parts import CAPACITY, QUEUES, WORKER, materialized
+from headgate.queries.gate.parts import CAPACITY, QUEUES, WORKER, materialized, probe
 from headgate.queries.lanes import LANE
 from headgate.queries.literals import always, number, word
 from headgate.tables import active_partition, concurrency_limit, queue_state
@@ -65,39 +67,38 @@ def _array(name: str, kind: TypeEngine[Any]) -> tuple[ColumnElement[Any], TypeEn
     return bindparam(name, type_=ARRAY(kind)), kind
 
 
-def asked_queues(*, bounded: bool = False) -> TableValuedAlias:
-    """The queues of the call, each with the finish tag of the last job that was taken from it and,
-    if `bounded`, the priority below which to look.
+def unpaused_queues(*, bounded: bool = False) -> Subquery:
+    """The queues of the call that are not paused: (queue, position, weight, virtual_time).
+
+    `virtual_time` says where a queue stands in the race for capacity, in which a job costs the
+    inverse of the weight of its queue. One that had no work meanwhile starts one job behind the
+    frontier, the furthest that any queue has got to, so it gets its share from now on and nothing
+    for the past. If `bounded`, a priority `below` which to look comes along.
     """
     bounds = {"below": _array("below_priorities", BigInteger())} if bounded else {}
-    return _rows(
+    asked = _rows(
         "asked",
         queue=(QUEUES, Text()),
         finish_tag=_array("finish_tags", Double()),
         **bounds,
     )
-
-
-def weight() -> ColumnElement[float]:
-    """In the race for capacity a job costs its queue the inverse of its weight."""
-    return cast(func.coalesce(queue_state.c.weight, number(1)), Double)
-
-
-def virtual_time(asked: TableValuedAlias) -> ColumnElement[float]:
-    """Where the queue stands in the race.
-
-    A queue that had no work meanwhile starts one job behind the frontier, the furthest that any
-    queue has got to, so it gets its share from now on and nothing for the past.
-    """
-    behind: ColumnElement[float] = bindparam("frontier", type_=Double) - number(1) / weight()
-    return func.greatest(asked.c.finish_tag, behind, type_=Double)
-
-
-def unpaused(asked: TableValuedAlias, *columns: Any) -> Select[Any]:
+    state = probe(
+        select(queue_state.c.paused, queue_state.c.weight).where(
+            queue_state.c.queue == asked.c.queue
+        ),
+        "state",
+    )
+    weight = cast(func.coalesce(state.c.weight, number(1)), Double)
+    behind: ColumnElement[float] = bindparam("frontier", type_=Double) - number(1) / weight
     return (
-        select(*columns)
-        .select_from(asked.outerjoin(queue_state, queue_state.c.queue == asked.c.queue))
-        .where(queue_state.c.paused.is_not(always()))
+        select(
+            *(column for column in asked.c if column.name != "finish_tag"),
+            weight.label("weight"),
+            func.greatest(asked.c.finish_tag, behind, type_=Double).label("virtual_time"),
+        )
+        .select_from(asked.outerjoin(state, always()))
+        .where(state.c.paused.is_not(always()))
+        .subquery("unpaused")
     )
 
 
@@ -163,29 +164,36 @@ def ring(
     )
 
 
+def end_of_ring(level: CTE, *, behind: bool) -> Select[Any]:
+    """The last lane of a side that is looked at, if the side has so many."""
+    return (
+        ring(level, level.c.sticky_worker, number(1), behind=behind)
+        .offset(number(RING - 1))
+        .correlate(level)
+    )
+
+
+def walk_end(level: CTE) -> LateralFromClause:
+    """The lane at which the walk of a level ended before its end."""
+    sides = (end_of_ring(level, behind=behind) for behind in (True, False))
+    return union_all(*sides).limit(number(1)).lateral("walk_end")
+
+
 def ring_order(lane: FromClause) -> list[ColumnElement[Any]]:
     return [lane.c.segment, lane.c.partition_key, lane.c.rate_class, lane.c.sticky_worker]
 
 
 def polled(*, ceilings: bool) -> Select[Any]:
-    """The unpaused queues of the call."""
-    asked = asked_queues(bounded=True)
-    found = unpaused(
-        asked,
-        asked.c.queue,
-        asked.c.position,
-        asked.c.below,
-        weight().label("weight"),
-        virtual_time(asked).label("virtual_time"),
-    )
+    """The queues of the call, if wanted with the ceiling on their partitions."""
+    queue = unpaused_queues(bounded=True)
     if not ceilings:
-        return found
+        return select(queue)
     ceiling = (
         select(concurrency_limit.c.max_concurrent)
-        .where(concurrency_limit.c.queue == asked.c.queue)
+        .where(concurrency_limit.c.queue == queue.c.queue)
         .scalar_subquery()
     )
-    return found.add_columns(ceiling.label("ceiling"))
+    return select(queue, ceiling.label("ceiling"))
 
 
 def levels(queue: CTE) -> Select[Any]:
@@ -217,8 +225,9 @@ def lanes(level: CTE, *is_open: LaneCondition) -> Select[Any]:
     """The next lanes of each level that all conditions let pass, with their `place` in the level
     and their `turn` in the queue.
 
-    What is blocked costs a look and none of the places; after `RING` lanes the walk of a level
-    ends.
+    What is blocked costs a look and none of the places. After `RING` lanes the walk of a level
+    ends; it does not begin again at the start of the ring then, or those behind would never be
+    reached.
     """
     wanted = CAPACITY + number(SPARE)
     arms = []
@@ -231,9 +240,13 @@ def lanes(level: CTE, *is_open: LaneCondition) -> Select[Any]:
             .correlate(level)
             .lateral("entry")
         )
+        conditions = [condition(level, entry) for condition in is_open]
+        if not behind:
+            cut = end_of_ring(level, behind=True).with_only_columns(number(1))
+            conditions.append(cut.scalar_subquery().is_(None))
         arms.append(
             select(entry)
-            .where(*(condition(level, entry) for condition in is_open))
+            .where(*conditions)
             .order_by(entry.c.partition_key, entry.c.rate_class)
             .limit(wanted)
             .correlate(level)

@@ -1,0 +1,150 @@
+"""Actions on whole selections of jobs, and how far they have come."""
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from headgate.api.errors import ErrorBody, absent
+from headgate.api.operations import Answer, operation
+from headgate.api.requests import ApiRequest
+from headgate.api.responses import json_response
+from headgate.api.wire import Milliseconds, narrower
+from headgate.model.operation import JobSelector, Operation
+from headgate.model.operators import ARCHIVE_REFUSED, BULK_ACTIONS
+
+_Text = Annotated[str, narrower(pattern=r"^[^\u0000]*$")]
+
+_PENDING: Final = Operation(
+    id="hg019ad8a1b2c3f00dcafe5",
+    status="pending",
+    affected=0,
+    total_estimated=1_200,
+    dry_run=False,
+    error=None,
+)
+_RUNNING: Final = msgspec.structs.replace(_PENDING, status="running", affected=500)
+_CANCELLED: Final = msgspec.structs.replace(_RUNNING, status="cancelled")
+_COUNTED: Final = msgspec.structs.replace(_PENDING, status="completed", dry_run=True)
+_LINKS: Final = {
+    name: (name, {"id": "$response.body#/id"}) for name in ("read_operation", "cancel_operation")
+}
+
+
+class SelectorBody(msgspec.Struct, kw_only=True, frozen=True):
+    """Which jobs. Every condition given must hold, and one at least must be given."""
+
+    queue: _Text | None = None
+    state: Annotated[
+        _Text | None,
+        Meta(description="A state from which the action is not defined selects nothing."),
+    ] = None
+    kind: _Text | None = None
+    partition_key: _Text | None = None
+    older_than_ms: Annotated[
+        Milliseconds | None, Meta(description="Enqueued longer ago than this.")
+    ] = None
+
+
+class BulkBody(msgspec.Struct, kw_only=True, frozen=True):
+    """What to do, and to which jobs."""
+
+    action: Annotated[
+        str,
+        Meta(
+            description="`retry` takes archived jobs unless the selector names another state,"
+            " `cancel` all that have not ended, `delete` all that do not run."
+        ),
+        narrower(enum=[each.value for each in BULK_ACTIONS]),
+    ]
+    selector: SelectorBody
+    dry_run: Annotated[bool, Meta(description="Only count.")] = False
+
+
+@operation(
+    "POST",
+    "/jobs/bulk",
+    Answer(
+        202,
+        "The operation as it begins; a dry run is completed at once.",
+        Operation,
+        examples={"begun": _PENDING, "dry run": _COUNTED},
+        links=_LINKS,
+    ),
+    Answer(
+        400,
+        "There is no such action, or nothing is selected.",
+        ErrorBody,
+        examples={
+            "empty": ErrorBody(error="empty selector is rejected"),
+            "unknown action": ErrorBody(error="unknown action `explode`"),
+            "archive": ErrorBody(error=ARCHIVE_REFUSED),
+        },
+    ),
+)
+async def act_in_bulk(request: ApiRequest, body: BulkBody) -> Response:
+    """Retry, cancel or delete every job of a selection.
+
+    Workers do it in batches, jobs that were enqueued before only. `total_estimated` counts what is
+    selected now, exactly for a queue or a state, else up to 50,000.
+    """
+    selector = JobSelector(**msgspec.structs.asdict(body.selector))
+    operation = await request.store.operations.create(body.action, selector, dry_run=body.dry_run)
+    return json_response(operation, 202)
+
+
+@operation(
+    "GET",
+    "/operations/{id}",
+    Answer(200, "How far it has come.", Operation, examples={"running": _RUNNING}),
+    Answer(
+        404,
+        "No operation has this id.",
+        ErrorBody,
+        examples={"unknown": ErrorBody(error="no such operation")},
+    ),
+)
+async def read_operation(request: ApiRequest, id: str) -> Response:
+    """Read one operation.
+
+    `status` is `pending`, `running`, `completed`, `failed` or `cancelled`. Finished ones are kept
+    for 7 days.
+    """
+    operation = await request.store.operations.get(id)
+    if operation is None:
+        raise absent("no such operation")
+    return json_response(operation)
+
+
+@operation(
+    "DELETE",
+    "/operations/{id}",
+    Answer(
+        202,
+        "It ends after the batch in flight.",
+        Operation,
+        examples={"cancelled": _CANCELLED},
+        links={"operation": ("read_operation", {"id": "$request.path.id"})},
+    ),
+    Answer(
+        400,
+        "It is over.",
+        ErrorBody,
+        examples={
+            "over": ErrorBody(error="operation hg019ad8a1b2c3f00dcafe5 is already completed")
+        },
+    ),
+    Answer(
+        404,
+        "No operation has this id.",
+        ErrorBody,
+        examples={"unknown": ErrorBody(error="not found: operation hg019ad8a1b2c3f00dcafe5")},
+    ),
+)
+async def cancel_operation(request: ApiRequest, id: str) -> Response:
+    """End an operation before its time.
+
+    What it has done stays done. A queue whose deletion is cancelled takes jobs in again.
+    """
+    return json_response(await request.store.operations.cancel(id), 202)

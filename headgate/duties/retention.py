@@ -1,0 +1,43 @@
+"""Lets go of what was kept for long enough: jobs that ended, and records of all kinds."""
+
+import logging
+
+from headgate.model.retention import RetentionPeriods
+from headgate.store.store import Store
+
+logger = logging.getLogger("headgate.duties")
+
+
+class Evictions:
+    """Deletes jobs whose retention is over: their own, or that of dead letters."""
+
+    name = "retention"
+    interval_ms = 1_000
+    batch = 1_000
+
+    def __init__(self, periods: RetentionPeriods | None = None) -> None:
+        self._kept_ms = (periods or RetentionPeriods()).dead_letters_ms
+
+    async def run_once(self, store: Store) -> int:
+        retained = await store.retention.evict_retained(self.batch)
+        letters = await store.retention.evict_dead_letters(self.batch, self._kept_ms)
+        if retained:
+            logger.info("evicted %d jobs whose retention is over", len(retained))
+        if letters:
+            logger.info("evicted %d dead letters", len(letters))
+        return max(len(retained), len(letters))
+
+
+class Pruning:
+    """Deletes records that nobody needs any more, such as counters of minutes long past."""
+
+    name = "pruning"
+    interval_ms = 60_000
+    batch = 1_000
+
+    def __init__(self, periods: RetentionPeriods | None = None) -> None:
+        self._periods = periods or RetentionPeriods()
+
+    async def run_once(self, store: Store) -> int:
+        pruned = await store.retention.prune(self._periods, self.batch)
+        return max(pruned.values())

@@ -1,0 +1,287 @@
+"""What goes when its time is over: jobs, their copies in the archive, and records of all kinds.
+
+Every statement takes a bounded batch, oldest first, from an index that has nothing else at its
+head, and passes over what somebody holds.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Delete,
+    Executable,
+    Select,
+    Table,
+    Text,
+    any_,
+    bindparam,
+    cast,
+    delete,
+    func,
+    literal_column,
+    not_,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert
+
+from headgate.queries.clock import now_ms
+from headgate.queries.literals import always, number, word
+from headgate.queries.shapes import materialized, page_size
+from headgate.queries.states import is_state
+from headgate.tables import (
+    archive_policy,
+    audit,
+    effect,
+    enqueue_key,
+    idempotency,
+    job,
+    job_archive,
+    operation,
+    partition_counter,
+    queue_count,
+    queue_counter,
+    worker,
+)
+
+_SIZE: Final[Any] = bindparam("batch_size", type_=BigInteger)
+_KEPT_MS: Final[Any] = bindparam("kept_ms", type_=BigInteger)
+_QUEUE: Final[Any] = bindparam("wanted_queue", type_=Text)
+
+_COPIED: Final = (
+    "finalized_at_ms",
+    "ulid",
+    "kind",
+    "queue",
+    "fingerprint",
+    "attempt",
+    "crash_attempt",
+    "payload",
+    "errors",
+)
+
+
+class Record(NamedTuple):
+    """Rows that are deleted some time after `ended`; `over` tells which of them have ended."""
+
+    table: Table
+    ended: Column[int]
+    over: ColumnElement[bool] = always()
+
+
+RECORDS: Final[Mapping[str, Record]] = MappingProxyType(
+    {
+        "queue_minutes": Record(queue_counter, queue_counter.c.bucket_ms),
+        "partition_minutes": Record(partition_counter, partition_counter.c.bucket_ms),
+        "operations": Record(
+            operation,
+            operation.c.finished_at_ms,
+            operation.c.status.in_([word("completed"), word("failed"), word("cancelled")]),
+        ),
+        # No index: beats would pay for it, and there are as many rows as workers in a day.
+        "workers": Record(worker, worker.c.heartbeat_at_ms),
+        "effects": Record(effect, effect.c.at_ms),
+        "idempotency": Record(idempotency, idempotency.c.recorded_at_ms),
+        "enqueue_keys": Record(enqueue_key, enqueue_key.c.recorded_at_ms),
+        "audit": Record(audit, audit.c.at_ms),
+    }
+)
+"""What `prune` deletes, by name."""
+
+
+@cache
+def evict_retained() -> Executable:
+    """Deletes up to `batch_size` jobs whose own retention is over; a row (ulid, kind, queue, state,
+    archived) for each. Those of a queue with an archive policy are copied into the archive.
+    """
+    lapses = job.c.finalized_at_ms + job.c.retention_ms
+    due = (
+        select(job.c.id)
+        .where(
+            is_state(job.c.state, "completed", "archived", "cancelled", "undecodable"),
+            job.c.retention_ms > number(0),
+            lapses <= now_ms(),
+        )
+        .order_by(lapses)
+    )
+    return _evict(due)
+
+
+@cache
+def evict_dead_letters() -> Executable:
+    """The same for jobs without a retention of their own that ended otherwise than in success,
+    `kept_ms` ago.
+    """
+    due = (
+        select(job.c.id)
+        .where(
+            is_state(job.c.state, "archived", "cancelled", "undecodable"),
+            job.c.retention_ms == number(0),
+            job.c.finalized_at_ms <= now_ms() - _KEPT_MS,
+        )
+        .order_by(job.c.finalized_at_ms, job.c.id)
+    )
+    return _evict(due)
+
+
+def _evict(due: Select[Any]) -> Executable:
+    clock = materialized(select(now_ms().label("now_ms")), "clock")
+    now = select(clock.c.now_ms).scalar_subquery()
+    picked = materialized(due.limit(_SIZE).with_for_update(skip_locked=True), "picked")
+    chosen = job.c.id == any_(func.array(select(picked.c.id).scalar_subquery()))
+    # Such a key outlives its job, so the job waits for the end of the window.
+    holds_key = func.coalesce(job.c.unique_expires_at_ms > now, literal_column("false"))
+    postponed = (
+        update(job)
+        .where(chosen, holds_key)
+        .values(retention_ms=job.c.unique_expires_at_ms - job.c.finalized_at_ms)
+        .cte("postponed")
+    )
+    gone = (
+        delete(job)
+        .where(chosen, not_(holds_key))
+        .returning(*(job.c[name] for name in _COPIED), cast(job.c.state, Text).label("state"))
+        .cte("gone")
+    )
+    copied = (
+        insert(job_archive)
+        .from_select(
+            [*_COPIED, "state", "evicted_at_ms", "archive_retention_ms"],
+            select(
+                *(gone.c[name] for name in _COPIED),
+                gone.c.state,
+                now,
+                archive_policy.c.archive_retention_ms,
+            ).join_from(gone, archive_policy, archive_policy.c.queue == gone.c.queue),
+        )
+        .cte("copied")
+    )
+    return (
+        select(
+            gone.c.ulid,
+            gone.c.kind,
+            gone.c.queue,
+            gone.c.state,
+            archive_policy.c.queue.is_not(None).label("archived"),
+        )
+        .select_from(gone.outerjoin(archive_policy, archive_policy.c.queue == gone.c.queue))
+        .add_cte(postponed, copied)
+    )
+
+
+@cache
+def prune(name: str) -> Executable:
+    """Deletes up to `batch_size` of the records `name` that ended `kept_ms` ago; one row (n)."""
+    record = RECORDS[name]
+    return _prune(
+        record.table,
+        record.over,
+        record.ended <= now_ms() - _KEPT_MS,
+        order=record.ended,
+    )
+
+
+@cache
+def prune_empty_counts() -> Executable:
+    """Deletes up to `batch_size` counts of queues that came to zero; one row (n)."""
+    return _prune(queue_count, queue_count.c.n == number(0), order=queue_count.c.queue)
+
+
+def _prune(table: Table, *conditions: ColumnElement[bool], order: ColumnElement[Any]) -> Executable:
+    # By the address of the row, which a lock holds still.
+    address: ColumnElement[Any] = literal_column("ctid")
+    picked = materialized(
+        select(address.label("address"))
+        .select_from(table)
+        .where(*conditions)
+        .order_by(order)
+        .limit(_SIZE)
+        .with_for_update(skip_locked=True),
+        "picked",
+    )
+    pruned = (
+        delete(table)
+        .where(address == any_(func.array(select(picked.c.address).scalar_subquery())))
+        .returning(number(1))
+        .cte("pruned")
+    )
+    return select(func.count().label("n")).select_from(pruned)
+
+
+@cache
+def prune_archive() -> Executable:
+    """Deletes up to `batch_size` archived jobs that were archived long enough; one row (n)."""
+    lapses = job_archive.c.evicted_at_ms + job_archive.c.archive_retention_ms
+    picked = materialized(
+        select(job_archive.c.evicted_at_ms, job_archive.c.ulid)
+        .where(lapses <= now_ms())
+        .order_by(lapses)
+        .limit(_SIZE)
+        .with_for_update(skip_locked=True),
+        "picked",
+    )
+    pruned = (
+        delete(job_archive)
+        .where(
+            job_archive.c.evicted_at_ms == picked.c.evicted_at_ms,
+            job_archive.c.ulid == picked.c.ulid,
+        )
+        .returning(number(1))
+        .cte("pruned")
+    )
+    return select(func.count().label("n")).select_from(pruned)
+
+
+@cache
+def set_archive_policy() -> Executable:
+    """Keeps what is evicted of `wanted_queue` for `new_retention_ms` from now on."""
+    writing = insert(archive_policy).values(
+        queue=_QUEUE, archive_retention_ms=bindparam("new_retention_ms", type_=BigInteger)
+    )
+    return writing.on_conflict_do_update(
+        index_elements=[archive_policy.c.queue],
+        set_={"archive_retention_ms": writing.excluded.archive_retention_ms},
+    )
+
+
+@cache
+def clear_archive_policy() -> Delete:
+    return delete(archive_policy).where(archive_policy.c.queue == _QUEUE)
+
+
+@cache
+def archived_jobs() -> Select[Any]:
+    """A page of the archive of `wanted_queue` before (before_ms, before_ulid), newest first."""
+    place = tuple_(job_archive.c.queue, job_archive.c.evicted_at_ms, job_archive.c.ulid)
+    before = tuple_(
+        _QUEUE, bindparam("before_ms", type_=BigInteger), bindparam("before_ulid", type_=Text)
+    )
+    return (
+        select(
+            job_archive.c.ulid,
+            job_archive.c.kind,
+            job_archive.c.queue,
+            job_archive.c.state,
+            job_archive.c.fingerprint,
+            job_archive.c.attempt,
+            job_archive.c.crash_attempt,
+            cast(job_archive.c.errors, Text).label("errors"),
+            job_archive.c.finalized_at_ms,
+            job_archive.c.evicted_at_ms,
+            job_archive.c.archive_retention_ms,
+        )
+        # Equality on the queue would let the planner walk the archive of all queues instead.
+        .where(place < before, job_archive.c.queue >= _QUEUE)
+        .order_by(
+            job_archive.c.queue.desc(),
+            job_archive.c.evicted_at_ms.desc(),
+            job_archive.c.ulid.desc(),
+        )
+        .limit(page_size())
+    )

@@ -1,0 +1,107 @@
+"""Whoever takes up the schedules is killed again and again; each tick is enqueued exactly once."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import asyncpg
+import pytest
+
+from headgate.store.store import Store
+from tests.store.rows import Observer
+from tests.worker.waiting import eventually
+
+PERIOD_MS = 100
+WORKERS = 3
+KILLS = 3
+
+# Jobs are gone when they are done, so their ids protect nothing; what was written is kept here.
+JOURNAL = """
+CREATE TABLE journal (id bigint PRIMARY KEY, tick bigint NOT NULL);
+CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN INSERT INTO journal VALUES (new.id, new.periodic_tick_ms); RETURN NULL; END $$;
+CREATE TRIGGER keep AFTER INSERT ON headgate_job FOR EACH ROW EXECUTE FUNCTION keep();
+"""
+HOLDER = "SELECT holder FROM headgate_duty WHERE name = 'scheduler'"
+WRITTEN = "SELECT count(*) FROM journal"
+
+
+class Fleet:
+    """Worker processes by the ids under which they hold duties."""
+
+    def __init__(self, dsn: str) -> None:
+        self._environment = {**os.environ, "HEADGATE_DATABASE_URL": dsn}
+        self._started = 0
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        self._started += 1
+        worker_id = f"worker-{self._started}"
+        self.processes[worker_id] = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "headgate.cli", "worker", "tests.chaos.scheduled:app"),
+                *(f"--worker-id={worker_id}", "--lease-ms=3000", "--log-level=error"),
+            ],
+            env=self._environment,
+        )
+
+    def kill(self, worker_id: str) -> None:
+        victim = self.processes.pop(worker_id)
+        victim.send_signal(signal.SIGKILL)
+        victim.wait()
+
+
+@contextmanager
+def fleet(dsn: str) -> Iterator[Fleet]:
+    running = Fleet(dsn)
+    try:
+        yield running
+    finally:
+        for process in running.processes.values():
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.timeout(120)
+async def test_every_tick_is_enqueued_once(headgate_database: str, store: Store) -> None:
+    observer: Observer = await asyncpg.connect(headgate_database)
+    try:
+        await observer.execute(JOURNAL)
+        with fleet(headgate_database) as workers:
+            for _ in range(WORKERS):
+                workers.start()
+            holders = [await _work_of_another(observer, "")]
+            for _ in range(KILLS):
+                workers.kill(holders[-1])
+                workers.start()
+                holders.append(await _work_of_another(observer, holders[-1]))
+            assert all(process.poll() is None for process in workers.processes.values())
+        rows = await observer.fetch("SELECT tick FROM journal ORDER BY id")
+        ticks = [row["tick"] for row in rows]
+        assert len(ticks) > 100
+        assert ticks == list(range(ticks[0], ticks[-1] + 1, PERIOD_MS))
+        events = (await store.schedules.events("often", limit=100)).events
+        assert {(event.outcome, event.reason) for event in events} == {("enqueued", "accepted")}
+    finally:
+        await observer.close()
+
+
+async def _work_of_another(observer: Observer, former: str) -> str:
+    """Waits until somebody else holds the duty and has enqueued something; who it is."""
+
+    async def held_by_another() -> bool:
+        return await observer.fetchval(HOLDER) not in (None, former)
+
+    await eventually(held_by_another, limit_ms=30_000)
+    holder: str = await observer.fetchval(HOLDER)
+    before: int = await observer.fetchval(WRITTEN)
+
+    async def more_is_written() -> bool:
+        written: int = await observer.fetchval(WRITTEN)
+        return written >= before + 15
+
+    await eventually(more_is_written, limit_ms=30_000)
+    return holder

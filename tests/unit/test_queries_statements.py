@@ -1,0 +1,137 @@
+"""Every statement there is, in every shape: it compiles for any schema, once and for all."""
+
+import importlib
+import inspect
+import itertools
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, get_type_hints
+
+import msgspec
+import pytest
+from sqlalchemy import Executable
+
+import headgate.queries
+from headgate.model.envelope import Envelope
+from headgate.model.job import JobFilter
+from headgate.model.lifecycle import OperatorAction, State
+from headgate.queries.enqueue import INPUTS, REQUIRED
+from headgate.queries.enqueue_one import FITTING
+from headgate.store.compilation import Compiled, Compiler
+from headgate.tables import metadata
+
+ODD_SCHEMA = "billing jobs"
+
+Build = Callable[..., Executable]
+Shape = dict[str, Any]
+
+
+def _sets(names: set[str], *alone: str) -> list[frozenset[str]]:
+    """None of the names, some alone, all together."""
+    return [frozenset(), *(frozenset({name}) for name in alone), frozenset(names)]
+
+
+_OPTIONAL_INPUTS = set(INPUTS) - REQUIRED
+_FILTERS = set(JobFilter.__struct_fields__) - {"state"}
+
+# What a parameter takes, by its type, and by its builder where the type does not say enough.
+_BY_TYPE: dict[Any, list[Any]] = {
+    bool: [False, True],
+    str: ["headgate_wakeup"],
+    str | None: [None, State.AVAILABLE, State.COMPLETED],
+    State: list(State),
+    tuple[State, ...]: [tuple(State), (State.AVAILABLE,)],
+    OperatorAction: list(OperatorAction),
+    frozenset[str]: [frozenset()],
+    tuple[tuple[str, str], ...]: [(("jit", "off"),)],
+}
+_BY_BUILDER: dict[tuple[str, str], list[Any]] = {
+    ("insert_jobs", "given"): _sets(_OPTIONAL_INPUTS, "unique_key", "tags", "pending"),
+    ("insert_jobs", "shared"): [frozenset(), frozenset({"kind", "queue"})],
+    ("insert_job", "given"): _sets(set(FITTING) - REQUIRED, "unique_key"),
+    ("page_of_jobs", "given"): _sets(_FILTERS, *sorted(_FILTERS)),
+    ("amend_holder", "replace"): list(range(16)),
+    ("enter_available", "action"): [OperatorAction.PROMOTE, OperatorAction.RETRY],
+}
+
+
+def builders() -> Iterator[tuple[str, Build]]:
+    """The functions that hand out a cached statement, with the module that defines them."""
+    for module in pkgutil.walk_packages(headgate.queries.__path__, "headgate.queries."):
+        loaded = importlib.import_module(module.name)
+        for name, found in vars(loaded).items():
+            if hasattr(found, "cache_info") and found.__module__ == module.name:
+                yield f"{module.name.removeprefix('headgate.queries.')}.{name}", found
+
+
+def shapes(name: str, build: Build) -> Iterator[Shape]:
+    """Every combination of arguments that makes a shape of its own."""
+    hints = get_type_hints(build)
+    choices: dict[str, list[Any]] = {}
+    for parameter in inspect.signature(build).parameters:
+        key = (name.rpartition(".")[2], parameter)
+        choices[parameter] = _BY_BUILDER.get(key) or _BY_TYPE[hints[parameter]]
+    for values in itertools.product(*choices.values()):
+        yield dict(zip(choices, values, strict=True))
+
+
+BUILDERS = dict(builders())
+
+_OBJECTS = "|".join([*(table.name for table in metadata.tables.values()), "headgate_state"])
+_UNQUALIFIED = re.compile(rf"(?<![\w.])({_OBJECTS})\b")
+
+
+@pytest.mark.parametrize("name", sorted(BUILDERS))
+def test_every_shape_compiles_for_every_schema(name: str) -> None:
+    build = BUILDERS[name]
+    for shape in shapes(name, build):
+        for schema in ("public", ODD_SCHEMA):
+            sql = Compiled(build(**shape), schema).sql
+            told = f"{name} {shape}"
+            assert "POSTCOMPILE" not in sql, told
+            assert "SCHEMA__" not in sql, told
+            assert not _UNQUALIFIED.search(sql), told
+            quoted = '"billing jobs"' if schema == ODD_SCHEMA else "public"
+            assert set(re.findall(r'("[^"]*"|\w+)\.headgate_\w+', sql)) <= {quoted}, told
+
+
+@pytest.mark.parametrize("name", sorted(BUILDERS))
+def test_a_state_is_compared_as_it_is(name: str) -> None:
+    build = BUILDERS[name]
+    cast = re.compile(r"state(?: AS TEXT\)|::text)\s*(?:=|<|>|IN|!)", re.IGNORECASE)
+    bound = re.compile(r"\bstate\s*(?:=|<>|!=)\s*\$\d")
+    for shape in shapes(name, build):
+        sql = Compiled(build(**shape), "public").sql
+        assert not cast.search(sql), f"{name} {shape}"
+        assert not bound.search(sql), f"{name} {shape}"
+
+
+@pytest.mark.parametrize("name", sorted(BUILDERS))
+def test_the_same_shape_is_the_same_statement(name: str) -> None:
+    build = BUILDERS[name]
+    shape = next(iter(shapes(name, build)))
+    compile_statement = Compiler("public")
+    assert build(**shape) is build(**shape)
+    assert compile_statement(build(**shape)) is compile_statement(build(**shape))
+
+
+def test_parameters_are_put_in_order_and_none_is_forgotten() -> None:
+    compiled = Compiled(BUILDERS["duties.claim_duty"](), "public")
+    given = {"duty_name": "reclaimer", "duty_holder": "me", "lease_ms": 5}
+    assert sorted(map(str, compiled.arguments(given))) == ["5", "me", "reclaimer"]
+    with pytest.raises(KeyError, match="lease_ms"):
+        compiled.arguments({"duty_name": "reclaimer", "duty_holder": "me"})
+
+
+def test_a_default_is_kept_and_none_is_a_value() -> None:
+    compiled = Compiled(BUILDERS["wakeups.notify"]("channel"), "public")
+    assert compiled.arguments({"queues": ["q"]}) == ["channel", ["q"]]
+    compiled = Compiled(BUILDERS["workers.signal"](), "public")
+    assert None in compiled.arguments({"beat_worker_id": "w", "new_command": None})
+
+
+def test_inputs_cover_the_envelope() -> None:
+    amending = {"unique_replace", "unique_exclude_kind"}
+    fields = {field.name for field in msgspec.structs.fields(Envelope)}
+    assert set(INPUTS) == fields - amending
