@@ -8,10 +8,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headgate.api.application import create_app
+    from headgate.api.config import ApiConfig
     from headgate.client.application import Headgate
+    from headgate.client.authorizer import EnqueueContext
+    from headgate.client.circuit_breaker import CircuitBreaker
     from headgate.client.errors import NotOpen, RegistrationError
+    from headgate.client.hooks import EnqueueHook
+    from headgate.client.middleware import EnqueueRequest, TraceContextMiddleware
     from headgate.client.options import EnqueueOptions, JobOptions, Replace, Unique
+    from headgate.client.pipeline import EnqueuePipeline
+    from headgate.client.plugins import EnqueuePlugin
     from headgate.client.task import Task
+    from headgate.model.access import Identity
     from headgate.model.envelope import Envelope
     from headgate.model.errors import (
         BackendError,
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
         HeadgateError,
         IdConflict,
         InvalidRequest,
+        MiddlewareError,
         NotFound,
         SchemaIncompatible,
         SchemaMissing,
@@ -39,10 +49,19 @@ if TYPE_CHECKING:
     from headgate.worker.worker import Worker
 
 _HOMES = {
+    "headgate.api.application": ("create_app",),
+    "headgate.api.config": ("ApiConfig",),
     "headgate.client.application": ("Headgate",),
+    "headgate.client.authorizer": ("EnqueueContext",),
+    "headgate.client.circuit_breaker": ("CircuitBreaker",),
     "headgate.client.errors": ("NotOpen", "RegistrationError"),
+    "headgate.client.hooks": ("EnqueueHook",),
+    "headgate.client.middleware": ("EnqueueRequest", "TraceContextMiddleware"),
     "headgate.client.options": ("EnqueueOptions", "JobOptions", "Replace", "Unique"),
+    "headgate.client.pipeline": ("EnqueuePipeline",),
+    "headgate.client.plugins": ("EnqueuePlugin",),
     "headgate.client.task": ("Task",),
+    "headgate.model.access": ("Identity",),
     "headgate.model.envelope": ("Envelope",),
     "headgate.model.errors": (
         "BackendError",
@@ -54,6 +73,7 @@ _HOMES = {
         "HeadgateError",
         "IdConflict",
         "InvalidRequest",
+        "MiddlewareError",
         "NotFound",
         "SchemaIncompatible",
         "SchemaMissing",
@@ -71,22 +91,31 @@ _HOMES = {
 }
 
 __all__ = [
+    "ApiConfig",
     "BackendError",
     "Backpressure",
+    "CircuitBreaker",
     "CircuitOpen",
     "DuplicateJob",
+    "EnqueueContext",
     "EnqueueForbidden",
+    "EnqueueHook",
     "EnqueueOptions",
+    "EnqueuePipeline",
+    "EnqueuePlugin",
+    "EnqueueRequest",
     "Enqueued",
     "Envelope",
     "FingerprintQuarantined",
     "Headgate",
     "HeadgateError",
     "IdConflict",
+    "Identity",
     "InvalidRequest",
     "JobContext",
     "JobOptions",
     "LeaseLost",
+    "MiddlewareError",
     "NotFound",
     "NotOpen",
     "RateLimited",
@@ -104,9 +133,11 @@ __all__ = [
     "StoreSettings",
     "StoreUnavailable",
     "Task",
+    "TraceContextMiddleware",
     "Unique",
     "Worker",
     "WorkerConfig",
+    "create_app",
 ]
 
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

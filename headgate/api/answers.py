@@ -22,12 +22,46 @@ BAD_REQUEST: Final = Answer(
     ErrorBody,
     name="BadRequest",
 )
+UNAUTHENTICATED: Final = Answer(
+    401,
+    "Nobody is let in without saying who it is, where access is on.",
+    ErrorBody,
+    headers={"www-authenticate": "`Bearer`."},
+    examples={"unknown": ErrorBody(error="authentication required")},
+    name="Unauthenticated",
+)
+FORBIDDEN: Final = Answer(
+    403,
+    "The caller has not the role for this.",
+    ErrorBody,
+    examples={"role": ErrorBody(error="forbidden")},
+    name="Forbidden",
+)
 READ_ONLY: Final = Answer(
     403,
-    "This instance serves reads only.",
+    "This instance serves reads only, or the caller may not do this, or a browser sends it from the"
+    " page of another site.",
     ErrorBody,
-    examples={"read-only": ErrorBody(error="read-only mode")},
-    name="ReadOnly",
+    examples={
+        "read-only": ErrorBody(error="read-only mode"),
+        "role": ErrorBody(error="forbidden"),
+        "origin": ErrorBody(error="cross-origin requests are not allowed"),
+    },
+    name="Refused",
+)
+IN_PROGRESS: Final = Answer(
+    409,
+    "A request with this Idempotency-Key is being carried out.",
+    ErrorBody,
+    examples={"in progress": ErrorBody(error="a request with this idempotency key is in progress")},
+    name="InProgress",
+)
+KEY_REUSED: Final = Answer(
+    422,
+    "The Idempotency-Key was used for something else.",
+    ErrorBody,
+    examples={"key reused": ErrorBody(error="idempotency key was used with a different request")},
+    name="KeyReused",
 )
 OTHER_METHOD: Final = Answer(
     405,
@@ -69,11 +103,15 @@ UNAVAILABLE: Final = Answer(
 )
 SHARED: Final = (
     BAD_REQUEST,
+    UNAUTHENTICATED,
+    FORBIDDEN,
     READ_ONLY,
     OTHER_METHOD,
+    IN_PROGRESS,
     TOO_LARGE,
     MEDIA_TYPE,
     WRONG_SHAPE,
+    KEY_REUSED,
     INTERNAL_ERROR,
     UNAVAILABLE,
 )
@@ -83,13 +121,21 @@ def shared_answers(operation: Operation) -> Iterable[Answer]:
     """The answers that follow from what kind of operation it is."""
     if operation.mutates or operation.path_parameters or operation.query_type:
         yield BAD_REQUEST
+    if not operation.public:
+        yield UNAUTHENTICATED
     if operation.mutates:
         yield READ_ONLY
+    elif not operation.public:
+        yield FORBIDDEN
     yield OTHER_METHOD
+    if operation.replays:
+        yield IN_PROGRESS
     if operation.body_type is not None:
         yield TOO_LARGE
         yield MEDIA_TYPE
         yield WRONG_SHAPE
+    if operation.replays:
+        yield KEY_REUSED
     if operation.uses_store:
         yield UNAVAILABLE
     yield INTERNAL_ERROR

@@ -28,14 +28,22 @@ def create_app(
     answered 503 until it is back. Below another application (`Mount("/jobs", create_app(store))`)
     it works the same, with its prefix after that of the mount.
     """
-    api = Api(store, config or ApiConfig(), tuple(operations))
+    config = config or ApiConfig()
+    api = Api(store, config, tuple(operations))
     by_path: dict[str, list[Operation]] = {}
     for operation in operations:
         by_path.setdefault(operation.path, []).append(operation)
     application = Starlette(
-        middleware=[Middleware(Boundary)], exception_handlers=EXCEPTION_HANDLERS
+        middleware=[Middleware(Boundary, access_log=config.access_log)],
+        exception_handlers=EXCEPTION_HANDLERS,
     )
     application.router = RawRouter(
         [RawRoute(path, PathEndpoint(group, api)) for path, group in by_path.items()]
     )
+    application.state.broadcaster = api.broadcaster
     return application
+
+
+def end_streams(application: Starlette) -> None:
+    """Ends the event streams of an application, which otherwise keep a server from ending."""
+    application.state.broadcaster.close()

@@ -10,6 +10,7 @@ from headgate.api.jobs import NO_SUCH_JOB, PAYLOADS_KEPT_BACK, require_payloads
 from headgate.api.operations import Answer, operation
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import json_response
+from headgate.model.access import Role
 from headgate.model.artifacts import Checkpoint, Output, Progress
 from headgate.model.job import Stored
 
@@ -45,6 +46,7 @@ def _nothing(subject: str) -> Answer:
     ),
     PAYLOADS_KEPT_BACK,
     _nothing("result"),
+    role=Role.ADMIN,
 )
 async def read_result(request: ApiRequest, id: str) -> Response:
     """Read what the attempt that succeeded published."""
@@ -70,6 +72,7 @@ async def read_result(request: ApiRequest, id: str) -> Response:
     ),
     PAYLOADS_KEPT_BACK,
     _nothing("output"),
+    role=Role.ADMIN,
 )
 async def read_output(request: ApiRequest, id: str) -> Response:
     """Read what an attempt published while it ran.
@@ -115,11 +118,12 @@ async def read_progress(request: ApiRequest, id: str) -> Response:
 async def read_checkpoint(request: ApiRequest, id: str) -> Response:
     """Read where a job of several steps stands.
 
-    All is empty for a job without steps. `cursor` is null where payloads are kept back.
+    All is empty for a job without steps. `cursor` is null for whoever does not get to
+    see payloads.
     """
     checkpoint = await request.store.artifacts.checkpoint(id)
     if checkpoint is None:
         raise absent("no such job")
-    if not request.config.payloads:
+    if not request.sees_payloads:
         checkpoint = msgspec.structs.replace(checkpoint, cursor=None)
     return json_response(checkpoint)

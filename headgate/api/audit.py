@@ -11,8 +11,11 @@ from headgate.api.paging import BAD_LIMIT
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import json_response
 from headgate.api.wire import U64, narrower
+from headgate.model.access import Role
 from headgate.model.audit import AuditEntry, AuditPage
 from headgate.model.page import MAX_PAGE
+
+_PAGE: Final = 50
 
 _ENTRY: Final = AuditEntry(
     id=812,
@@ -29,10 +32,10 @@ _ENTRY: Final = AuditEntry(
 
 class AuditQuery(msgspec.Struct, kw_only=True, frozen=True):
     limit: Annotated[
-        U64,
+        U64 | None,
         Meta(description=f"Entries on a page, 1 to {MAX_PAGE}."),
-        narrower(minimum=1, maximum=MAX_PAGE),
-    ] = U64(50)
+        narrower(minimum=1, maximum=MAX_PAGE, default=_PAGE),
+    ] = None
     cursor: Annotated[U64 | None, Meta(description="`next_cursor` of the page before.")] = None
 
 
@@ -46,11 +49,13 @@ class AuditQuery(msgspec.Struct, kw_only=True, frozen=True):
         examples={"trail": AuditPage(entries=[_ENTRY], next_cursor=812)},
     ),
     BAD_LIMIT,
+    role=Role.ADMIN,
 )
 async def list_audit_entries(request: ApiRequest, query: AuditQuery) -> Response:
     """List what was changed through this API, and by whom.
 
     Enqueues are not written down. Entries are kept for 90 days.
     """
-    page = await request.store.audit.page(limit=query.limit, cursor=query.cursor)
+    limit = _PAGE if query.limit is None else query.limit
+    page = await request.store.audit.page(limit=limit, cursor=query.cursor)
     return json_response(page)

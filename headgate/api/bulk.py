@@ -11,6 +11,7 @@ from headgate.api.operations import Answer, operation
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import json_response
 from headgate.api.wire import Milliseconds, narrower
+from headgate.model.access import Role
 from headgate.model.operation import JobSelector, Operation
 from headgate.model.operators import ARCHIVE_REFUSED, BULK_ACTIONS
 
@@ -82,6 +83,7 @@ class BulkBody(msgspec.Struct, kw_only=True, frozen=True):
             "archive": ErrorBody(error=ARCHIVE_REFUSED),
         },
     ),
+    role=Role.OPERATOR,
 )
 async def act_in_bulk(request: ApiRequest, body: BulkBody) -> Response:
     """Retry, cancel or delete every job of a selection.
@@ -141,6 +143,7 @@ async def read_operation(request: ApiRequest, id: str) -> Response:
         ErrorBody,
         examples={"unknown": ErrorBody(error="not found: operation hg019ad8a1b2c3f00dcafe5")},
     ),
+    role=Role.OPERATOR,
 )
 async def cancel_operation(request: ApiRequest, id: str) -> Response:
     """End an operation before its time.

@@ -13,6 +13,7 @@ from headgate.api.queues import CHANGED
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response, json_response
 from headgate.api.wire import U64, Name, narrower
+from headgate.model.access import Role
 from headgate.model.policy import MAX_INT64, ConcurrencyLimit, Saturation
 
 _EXAMPLE: Final = ConcurrencyLimit(
@@ -86,6 +87,7 @@ async def read_concurrency_limit(request: ApiRequest, name: str) -> Response:
             "taken": ErrorBody(error="queue mail already has the concurrency limit mail-per-tenant")
         },
     ),
+    role=Role.ADMIN,
 )
 async def put_concurrency_limit(
     request: ApiRequest, name: str, body: ConcurrencyLimitBody
@@ -104,7 +106,13 @@ async def put_concurrency_limit(
     return empty_response(200)
 
 
-@operation("DELETE", "/concurrency-limits/{name}", Answer(204, "Gone."), _NOT_FOUND)
+@operation(
+    "DELETE",
+    "/concurrency-limits/{name}",
+    Answer(204, "Gone."),
+    _NOT_FOUND,
+    role=Role.ADMIN,
+)
 async def delete_concurrency_limit(request: ApiRequest, name: str) -> Response:
     """Delete a concurrency limit."""
     await request.store.policies.delete_concurrency_limit(name)

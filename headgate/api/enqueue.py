@@ -8,11 +8,19 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from headgate.api.base64 import decode_base64
-from headgate.api.errors import BackpressureBody, DuplicateBody, ErrorBody, QuarantinedBody
+from headgate.api.errors import (
+    BackpressureBody,
+    CircuitBody,
+    DuplicateBody,
+    ErrorBody,
+    ForbiddenBody,
+    QuarantinedBody,
+)
 from headgate.api.operations import Answer, operation
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import json_response
 from headgate.api.wire import I32, U32, Base64, Count, Milliseconds, Name, narrower
+from headgate.model.access import Role
 from headgate.model.envelope import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, Envelope
 from headgate.model.errors import InvalidRequest
 from headgate.model.job import Enqueued, RequestKey
@@ -146,6 +154,12 @@ JOB_LINKS: Final = {
 
 ENQUEUE_REFUSALS: Final = (
     Answer(
+        403,
+        "The authorizer denies a job of this kind.",
+        ForbiddenBody,
+        examples={"denied": ForbiddenBody(error="enqueue forbidden", kind="billing:charge")},
+    ),
+    Answer(
         409,
         "The unique key is held by another job.",
         DuplicateBody,
@@ -175,6 +189,16 @@ ENQUEUE_REFUSALS: Final = (
             )
         },
     ),
+    Answer(
+        503,
+        "The database did not answer several times and is left alone for now.",
+        CircuitBody,
+        examples={
+            "circuit open": CircuitBody(
+                error="enqueue circuit open", retry_after_ms=42_000, state="open"
+            )
+        },
+    ),
 )
 """What every enqueue may be answered beside its success."""
 
@@ -190,7 +214,7 @@ async def put_in(
     request: ApiRequest, envelopes: Sequence[Envelope], key: RequestKey | None = None
 ) -> list[Enqueued]:
     """Enqueues for a caller of the API: the one way by which its jobs get in."""
-    return await request.store.producer.enqueue(envelopes, request=key)
+    return await request.enqueue(envelopes, key=key)
 
 
 def enqueued_body(enqueued: Enqueued) -> EnqueuedBody:
@@ -213,6 +237,8 @@ def enqueued_body(enqueued: Enqueued) -> EnqueuedBody:
     ),
     ID_CONFLICT,
     *ENQUEUE_REFUSALS,
+    role=Role.PRODUCER,
+    replays=False,
 )
 async def enqueue_job(request: ApiRequest, body: EnqueueBody) -> Response:
     """Enqueue one job.

@@ -3,9 +3,10 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final, Self
 
 import msgspec
+from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ExceptionHandler
@@ -21,7 +22,10 @@ from headgate.model.errors import (
     HeadgateError,
     IdConflict,
     InvalidRequest,
+    MiddlewareError,
     NotFound,
+    RequestInProgress,
+    RequestKeyReused,
     SchemaIncompatible,
     SchemaMissing,
     StoreRefused,
@@ -32,9 +36,12 @@ _log = logging.getLogger("headgate.api")
 
 
 class ErrorBody(msgspec.Struct, kw_only=True):
-    """What went wrong, as one line of text."""
+    """What went wrong, as one line of text; of a batch of jobs also with which one."""
 
     error: str
+    index: Annotated[
+        int | msgspec.UnsetType, Meta(description="Its position in the batch, from 0.")
+    ] = msgspec.UNSET
 
 
 class DuplicateBody(ErrorBody, kw_only=True):
@@ -59,7 +66,7 @@ class ForbiddenBody(ErrorBody, kw_only=True):
 
 class CircuitBody(ErrorBody, kw_only=True):
     retry_after_ms: int
-    state: str
+    state: Annotated[str, Meta(extra_json_schema={"enum": ["closed", "open", "half_open"]})]
 
 
 class InternalErrorBody(ErrorBody, kw_only=True):
@@ -78,6 +85,20 @@ class Refusal(Exception):
         self.status = status
         self.body = ErrorBody(error=message)
         self.headers = headers
+
+    @classmethod
+    def of(cls, error: HeadgateError, *, index: int) -> Self:
+        """The answer for an error of the model, about one job of a batch.
+
+        Raises `error` itself when the caller must only learn that we failed.
+        """
+        answer = answer_for(error)
+        if answer is None:
+            raise error
+        status, body = answer
+        refusal = cls(status, body.error)
+        refusal.body = msgspec.structs.replace(body, index=index)
+        return refusal
 
 
 def absent(message: str) -> Refusal:
@@ -145,6 +166,8 @@ _TABLE: Final[Mapping[type[HeadgateError], tuple[int, Callable[[Any], ErrorBody]
     Conflict: (409, _text),
     DuplicateJob: (409, _duplicate),
     IdConflict: (409, _text),
+    RequestInProgress: (409, _text),
+    RequestKeyReused: (422, _text),
     FingerprintQuarantined: (423, _quarantined),
     Backpressure: (429, _backpressure),
     StoreUnavailable: (503, _unavailable),
@@ -152,6 +175,7 @@ _TABLE: Final[Mapping[type[HeadgateError], tuple[int, Callable[[Any], ErrorBody]
     SchemaMissing: (503, _schema),
     SchemaIncompatible: (503, _schema),
     CircuitOpen: (503, _circuit),
+    MiddlewareError: (500, _text),
 }
 """Every error that a caller is told about. What is not here is a fault of ours: 500."""
 
@@ -180,24 +204,26 @@ class _OutageLog:
 _outages: Final = _OutageLog()
 
 
-async def _answer_headgate_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HeadgateError)
+def response_for(error: HeadgateError | Refusal) -> Response:
+    """The answer to a request that ended in `error`; raises it when it is a fault of ours."""
+    if isinstance(error, Refusal):
+        return json_response(error.body, error.status, error.headers)
     answer = answer_for(error)
     if answer is None:
         raise error
     status, body = answer
-    if status == 503 and not isinstance(error, CircuitOpen):
-        _outages.report(error)
     return json_response(body, status)
 
 
-async def _answer_refusal(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)
-    return json_response(error.body, error.status, error.headers)
+async def _answer_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HeadgateError | Refusal)
+    if isinstance(error, StoreUnavailable | SchemaMissing | SchemaIncompatible):
+        _outages.report(error)
+    return response_for(error)
 
 
 EXCEPTION_HANDLERS: Final[Mapping[Any, ExceptionHandler]] = {
-    HeadgateError: _answer_headgate_error,
-    Refusal: _answer_refusal,
+    HeadgateError: _answer_error,
+    Refusal: _answer_error,
 }
 """For Starlette: what turns a raised error into its answer."""

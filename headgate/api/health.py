@@ -6,7 +6,7 @@ from typing import Final, Literal
 import msgspec
 from starlette.responses import PlainTextResponse, Response
 
-from headgate.api.operations import Answer, operation
+from headgate.api.operations import ANYONE, Answer, operation
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import json_response
 from headgate.store.inspection import MAX_PAGE
@@ -37,6 +37,7 @@ class Meta(msgspec.Struct, kw_only=True):
     "GET",
     "/healthz",
     Answer(200, "The process answers.", str, media_type=_TEXT, examples={"alive": "ok"}),
+    role=ANYONE,
     uses_store=False,
 )
 async def healthz(request: ApiRequest) -> Response:
@@ -51,6 +52,7 @@ async def healthz(request: ApiRequest) -> Response:
     "GET",
     "/readyz",
     Answer(200, "The database answers.", str, media_type=_TEXT, examples={"ready": "ready"}),
+    role=ANYONE,
 )
 async def readyz(request: ApiRequest) -> Response:
     """Tell whether requests that need the database can be served.

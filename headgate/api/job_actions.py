@@ -14,6 +14,7 @@ from headgate.api.operations import Answer, operation
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response, json_response
 from headgate.api.wire import Base64, Count, Milliseconds, narrower
+from headgate.model.access import Role
 from headgate.model.actions import MAX_ACTION_IDS, ActionFailure, ActionReport
 from headgate.model.errors import NotFound
 from headgate.model.operators import ARCHIVE_REFUSED, BULK_ACTIONS
@@ -79,6 +80,7 @@ class ActionsBody(msgspec.Struct, kw_only=True, frozen=True):
     ),
     _NOT_FOUND,
     _KEY_TAKEN,
+    role=Role.OPERATOR,
 )
 async def retry_job(request: ApiRequest, id: str) -> Response:
     """Make an archived, cancelled or undecodable job available again.
@@ -95,6 +97,7 @@ async def retry_job(request: ApiRequest, id: str) -> Response:
     _DONE,
     _undefined("operator_cancel is not defined from completed"),
     _NOT_FOUND,
+    role=Role.OPERATOR,
 )
 async def cancel_job(request: ApiRequest, id: str) -> Response:
     """Cancel a job that has not ended.
@@ -112,6 +115,7 @@ async def cancel_job(request: ApiRequest, id: str) -> Response:
     _undefined("operator_promote is defined only from pending"),
     _NOT_FOUND,
     _KEY_TAKEN,
+    role=Role.OPERATOR,
 )
 async def promote_job(request: ApiRequest, id: str) -> Response:
     """Make a pending job available."""
@@ -127,6 +131,7 @@ async def promote_job(request: ApiRequest, id: str) -> Response:
         "reschedule is only defined for scheduled/retryable; job mail-17 is available",
     ),
     _NOT_FOUND,
+    role=Role.OPERATOR,
 )
 async def reschedule_job(request: ApiRequest, id: str, body: RescheduleBody) -> Response:
     """Move the due time of a scheduled or retryable job."""
@@ -148,6 +153,7 @@ async def reschedule_job(request: ApiRequest, id: str, body: RescheduleBody) -> 
         },
     ),
     NO_SUCH_JOB,
+    role=Role.ADMIN,
 )
 async def edit_payload(request: ApiRequest, id: str, body: PayloadBody) -> Response:
     """Replace the payload of a job that does not run.
@@ -168,6 +174,7 @@ async def edit_payload(request: ApiRequest, id: str, body: PayloadBody) -> Respo
     _DONE,
     _undefined("cannot delete a running job; cancel it first"),
     _NOT_FOUND,
+    role=Role.OPERATOR,
 )
 async def delete_job(request: ApiRequest, id: str) -> Response:
     """Delete a job that does not run."""
@@ -201,6 +208,7 @@ async def delete_job(request: ApiRequest, id: str) -> Response:
             "too many": ErrorBody(error="at most 1000 ids per call"),
         },
     ),
+    role=Role.OPERATOR,
 )
 async def act_on_jobs(request: ApiRequest, body: ActionsBody) -> Response:
     """Retry, cancel or delete up to 1,000 jobs.

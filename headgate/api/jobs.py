@@ -13,6 +13,7 @@ from headgate.api.query_language import search
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import json_response
 from headgate.api.wire import U32, narrower
+from headgate.model.access import Role
 from headgate.model.errors import InvalidRequest
 from headgate.model.job import Job, JobFilter, JobPage
 from headgate.model.queue import StateCounts
@@ -114,6 +115,7 @@ async def list_jobs(request: ApiRequest, query: ListJobs) -> Response:
     Answer(200, "The job.", Job),
     PAYLOADS_KEPT_BACK,
     NO_SUCH_JOB,
+    role=(Role.VIEWER, Role.PRODUCER),
 )
 async def read_job(request: ApiRequest, id: str, query: ReadJob) -> Response:
     """Read one job.
@@ -148,7 +150,7 @@ async def count_jobs(request: ApiRequest, query: CountJobs) -> Response:
 
 def require_payloads(request: ApiRequest) -> None:
     """Raises `Refusal` 403 where what jobs carry is kept back."""
-    if not request.config.payloads:
+    if not request.sees_payloads:
         raise Refusal(403, "forbidden")
 
 

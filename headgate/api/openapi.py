@@ -8,8 +8,9 @@ import msgspec
 from msgspec import json as msgspec_json
 
 from headgate.api.answers import IDEMPOTENCY_KEY, SHARED, shared_answers
-from headgate.api.operations import Answer, Operation
+from headgate.api.operations import REPLAYED, Answer, Operation
 from headgate.api.wire import NARROWER, U64
+from headgate.model.access import GRANTS, Role
 
 _REFERENCE: Final = "#/components/schemas/{name}"
 
@@ -22,8 +23,11 @@ The control API of Headgate.
   refusal has the body `{"error": ...}`.
 - POST, PUT and DELETE need the header `Idempotency-Key`.
 - All instants are milliseconds since the epoch on the clock of the database.
-- What a request is refused for first: path, read-only mode, Idempotency-Key, method, path
-  parameters, query, body, and then what the operation itself demands.
+- What a request is refused for first: path, who asks, read-only mode, role, Idempotency-Key,
+  method, path parameters, query, body, and then what the operation itself demands.
+- Where access is on, `x-roles` names the roles that may call an operation.
+- A repeated mutation with the same Idempotency-Key acts once: for 24 hours it is answered as the
+  first one was, success or refusal, with the header `idempotency-replayed`.
 - HEAD works wherever GET does. Unknown query parameters and unknown fields of a body are ignored.
 """
 
@@ -54,8 +58,13 @@ def build_document(
                 "RequestId": {
                     "description": "Names this request in the log.",
                     "schema": {"type": "string"},
-                }
+                },
+                "Replayed": {
+                    "description": "`true` on an answer that is given again.",
+                    "schema": {"type": "string", "enum": ["true"]},
+                },
             },
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
 
@@ -69,6 +78,12 @@ def _operation(operation: Operation) -> dict[str, Any]:
     }
     if description.strip():
         described["description"] = re.sub(r"\n[ ]+", "\n", description).strip()
+    if not operation.public:
+        # Nobody is asked where access is off, which is what the empty alternative says.
+        described["security"] = [{}, {"token": []}]
+        described["x-roles"] = [
+            role.value for role in Role if not GRANTS[role].isdisjoint(operation.roles)
+        ]
     parameters = list(_parameters(operation))
     if parameters:
         described["parameters"] = parameters
@@ -81,6 +96,10 @@ def _operation(operation: Operation) -> dict[str, Any]:
         str(status): _response_or_reference(answers)
         for status, answers in sorted(_answers(operation).items())
     }
+    if operation.replays:
+        for status, response in described["responses"].items():
+            if status < "300":
+                response["headers"][REPLAYED] = {"$ref": "#/components/headers/Replayed"}
     return described
 
 

@@ -18,9 +18,15 @@ from starlette.responses import Response
 
 from headgate.api.body import MAX_BODY_BYTES, BodyReader
 from headgate.api.query import QueryReader
+from headgate.model.access import Role
 
 PREFIX: Final = "/api/v1"
 MUTATING: Final = frozenset({"POST", "PUT", "DELETE"})
+REPLAYED: Final = "idempotency-replayed"
+"""The header of an answer that is given again."""
+
+ANYONE: Final = tuple(Role)
+"""Instead of roles, for what is answered without asking who asks."""
 
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 
@@ -54,15 +60,20 @@ class Operation:
         handler: Handler,
         answers: tuple[Answer, ...],
         *,
+        roles: tuple[Role, ...],
         prefix: str,
         uses_store: bool,
+        replays: bool,
         max_body_bytes: int,
     ) -> None:
         self.method: Final = method
         self.path: Final = prefix + path
         self.handler: Final = handler
         self.answers: Final = answers
+        self.roles: Final = roles
+        self.public: Final = roles is ANYONE
         self.uses_store: Final = uses_store
+        self.replays: Final = replays and self.mutates
         self.name: Final = handler.__name__
         self.subject: Final = handler.__module__.rpartition(".")[2]
         self.path_parameters: Final = tuple(_PARAMETER.findall(self.path))
@@ -91,15 +102,25 @@ def operation(
     method: str,
     path: str,
     *answers: Answer,
+    role: Role | tuple[Role, ...] | None = None,
     prefix: str = PREFIX,
     uses_store: bool = True,
+    replays: bool = True,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> Callable[[Handler], Operation]:
     """Declares the decorated function as the handler of `method` on `path` below `prefix`.
 
     `answers` are those of this operation alone; what every route of its kind may answer, the
     document adds by itself. `uses_store` false: works without a database, whatever its schema.
+
+    `role` is what a caller must have, or one of several; without it a GET is for viewers and
+    everything else for admins. A mutation runs in one transaction with the record of its
+    Idempotency-Key and its entry in the audit trail, and its answer is replayed; its handler may
+    run twice when the transaction lost a race. With `replays` false it sees to repetitions itself.
     """
+    if role is None:
+        role = Role.VIEWER if method == "GET" else Role.ADMIN
+    roles = role if isinstance(role, tuple) else (role,)
 
     def declare(handler: Handler) -> Operation:
         return Operation(
@@ -107,8 +128,10 @@ def operation(
             path,
             handler,
             answers,
+            roles=roles,
             prefix=prefix,
             uses_store=uses_store,
+            replays=replays,
             max_body_bytes=max_body_bytes,
         )
 

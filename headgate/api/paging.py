@@ -19,18 +19,20 @@ class PageQuery(msgspec.Struct, kw_only=True, frozen=True):
     """Which part of a list is wanted. Entries that come and go meanwhile move the rest."""
 
     limit: Annotated[
-        U64,
+        U64 | None,
         Meta(description=f"Entries on a page, 1 to {MAX_PAGE}."),
-        narrower(minimum=1, maximum=MAX_PAGE),
-    ] = U64(MAX_PAGE)
+        narrower(minimum=1, maximum=MAX_PAGE, default=MAX_PAGE),
+    ] = None
     cursor: Annotated[
-        U64, Meta(description=f"How many entries to leave out: `{NEXT_CURSOR}` of the page before.")
-    ] = U64(0)
+        U64 | None,
+        Meta(description=f"How many entries to leave out: `{NEXT_CURSOR}` of the page before."),
+        narrower(default=0),
+    ] = None
 
     @property
     def page(self) -> PageRequest:
         """The same for the store, which judges it."""
-        return PageRequest(self.limit, self.cursor)
+        return PageRequest(MAX_PAGE if self.limit is None else self.limit, self.cursor or 0)
 
 
 BAD_LIMIT: Final = Answer(

@@ -11,10 +11,10 @@ from headgate.api.enqueue import ENQUEUE_REFUSALS, EnqueuedBody, Kind, enqueued_
 from headgate.api.errors import ErrorBody, absent
 from headgate.api.operations import Answer, operation
 from headgate.api.paging import BAD_LIMIT, PageQuery, page_answer, page_response
-from headgate.api.queues import CHANGED
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response, json_response
 from headgate.api.wire import I32, U32, U64, Base64, Count, Milliseconds, Name, narrower
+from headgate.model.access import Role
 from headgate.model.envelope import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE
 from headgate.model.limits import MAX_INT32
 from headgate.model.periodic import (
@@ -25,6 +25,7 @@ from headgate.model.periodic import (
     ScheduleEvent,
     ScheduleEventPage,
     TickOutcome,
+    check_definition,
     manual_request,
 )
 from headgate.model.schedule import MAX_SPEC_BYTES
@@ -140,6 +141,7 @@ async def list_schedules(request: ApiRequest, query: PageQuery) -> Response:
             "policy": ErrorBody(error="on_missed must be skip|run_once|backfill"),
         },
     ),
+    role=Role.ADMIN,
 )
 async def put_schedule(request: ApiRequest, id: str, body: ScheduleBody) -> Response:
     """Make or replace a schedule.
@@ -147,7 +149,10 @@ async def put_schedule(request: ApiRequest, id: str, body: ScheduleBody) -> Resp
     With the same spec it keeps its next run, with another one it begins anew. What an enqueue of
     its jobs would refuse is refused here.
     """
-    await request.store.schedules.put(body.definition(id))
+    definition = body.definition(id)
+    check_definition(definition)
+    request.authorize([definition.job()])
+    await request.store.schedules.put(definition)
     return empty_response(200)
 
 
@@ -161,6 +166,7 @@ async def put_schedule(request: ApiRequest, id: str, body: ScheduleBody) -> Resp
         ErrorBody,
         examples={"unknown": ErrorBody(error="not found: schedule nightly-report")},
     ),
+    role=Role.ADMIN,
 )
 async def delete_schedule(request: ApiRequest, id: str) -> Response:
     """Delete a schedule.
@@ -191,6 +197,8 @@ async def delete_schedule(request: ApiRequest, id: str) -> Response:
         examples={"unknown": ErrorBody(error="no such schedule")},
     ),
     *ENQUEUE_REFUSALS,
+    role=Role.OPERATOR,
+    replays=False,
 )
 async def run_schedule(request: ApiRequest, id: str) -> Response:
     """Make one job of a schedule now.

@@ -12,6 +12,7 @@ from headgate.api.paging import BAD_LIMIT, PageQuery, page_answer, page_response
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response, json_response
 from headgate.api.wire import I64, U32, U64, narrower
+from headgate.model.access import Role
 from headgate.model.limits import MAX_INT32, MAX_MS
 from headgate.model.queue import (
     BlockedJobs,
@@ -127,6 +128,7 @@ async def list_queues(request: ApiRequest, query: PageQuery) -> Response:
         ErrorBody,
         examples={"zero": ErrorBody(error="weight must be >= 1")},
     ),
+    role=Role.ADMIN,
 )
 async def set_queue_weight(request: ApiRequest, queue: str, body: QueueWeight) -> Response:
     """Set the weight of a queue.
@@ -154,6 +156,7 @@ async def set_queue_weight(request: ApiRequest, queue: str, body: QueueWeight) -
         ErrorBody,
         examples={"not empty": ErrorBody(error="queue is not empty; retry with force=true")},
     ),
+    role=Role.ADMIN,
 )
 async def delete_queue(request: ApiRequest, queue: str, query: DeleteQueue) -> Response:
     """Delete a queue.
@@ -177,6 +180,7 @@ async def delete_queue(request: ApiRequest, queue: str, query: DeleteQueue) -> R
         MemorySampled,
         examples={"sampled": MemorySampled(sampled_queues=3)},
     ),
+    role=Role.OPERATOR,
 )
 async def sample_queue_memory(request: ApiRequest, body: MemorySample) -> Response:
     """Weigh the newest jobs of up to 200 queues.
@@ -184,7 +188,9 @@ async def sample_queue_memory(request: ApiRequest, body: MemorySample) -> Respon
     The result stands in `memory_bytes` of each.
     """
     size = 100 if body.limit is None else body.limit
-    return json_response(MemorySampled(sampled_queues=await request.store.queues.sample_memory(size)))
+    return json_response(
+        MemorySampled(sampled_queues=await request.store.queues.sample_memory(size))
+    )
 
 
 @operation(
@@ -197,6 +203,7 @@ async def sample_queue_memory(request: ApiRequest, body: MemorySample) -> Respon
         ErrorBody,
         examples={"too large": ErrorBody(error="max_unfinished_jobs is too large")},
     ),
+    role=Role.ADMIN,
 )
 async def set_enqueue_limit(request: ApiRequest, queue: str, body: EnqueueLimit) -> Response:
     """Limit how many unfinished jobs a queue may hold.
@@ -207,14 +214,24 @@ async def set_enqueue_limit(request: ApiRequest, queue: str, body: EnqueueLimit)
     return empty_response(200)
 
 
-@operation("DELETE", "/queues/{queue}/enqueue-limit", DONE)
+@operation(
+    "DELETE",
+    "/queues/{queue}/enqueue-limit",
+    DONE,
+    role=Role.ADMIN,
+)
 async def clear_enqueue_limit(request: ApiRequest, queue: str) -> Response:
     """Take the limit of a queue back."""
     await request.store.queues.clear_enqueue_limit(queue)
     return empty_response()
 
 
-@operation("POST", "/queues/{queue}/pause", DONE)
+@operation(
+    "POST",
+    "/queues/{queue}/pause",
+    DONE,
+    role=Role.OPERATOR,
+)
 async def pause_queue(request: ApiRequest, queue: str) -> Response:
     """Stop handing out jobs of a queue.
 
@@ -224,7 +241,12 @@ async def pause_queue(request: ApiRequest, queue: str) -> Response:
     return empty_response()
 
 
-@operation("POST", "/queues/{queue}/resume", DONE)
+@operation(
+    "POST",
+    "/queues/{queue}/resume",
+    DONE,
+    role=Role.OPERATOR,
+)
 async def resume_queue(request: ApiRequest, queue: str) -> Response:
     """Go on handing out jobs of a queue."""
     await request.store.queues.resume(queue)
@@ -244,9 +266,7 @@ async def resume_queue(request: ApiRequest, queue: str) -> Response:
         400,
         "The buckets are too short.",
         ErrorBody,
-        examples={
-            "bucket": ErrorBody(error="bucket_ms must be >= 60000 (the stored granularity)")
-        },
+        examples={"bucket": ErrorBody(error="bucket_ms must be >= 60000 (the stored granularity)")},
     ),
 )
 async def read_queue_history(request: ApiRequest, queue: str, query: HistoryQuery) -> Response:

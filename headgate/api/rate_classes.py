@@ -13,6 +13,7 @@ from headgate.api.queues import CHANGED
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response, json_response
 from headgate.api.wire import I64, narrower
+from headgate.model.access import Role
 from headgate.model.limits import MAX_MS
 from headgate.model.policy import MAX_LIMIT, MAX_SCALED, RateClass, RateClassPolicy
 
@@ -87,6 +88,7 @@ async def read_rate_class(request: ApiRequest, name: str) -> Response:
             "limit": ErrorBody(error="limit must be >= 0 and burst >= 1"),
         },
     ),
+    role=Role.ADMIN,
 )
 async def put_rate_class(request: ApiRequest, name: str, body: RateClassBody) -> Response:
     """Make or change a rate class.
@@ -100,7 +102,13 @@ async def put_rate_class(request: ApiRequest, name: str, body: RateClassBody) ->
     return empty_response(200)
 
 
-@operation("DELETE", "/rate-classes/{name}", Answer(204, "Gone."), _NOT_FOUND)
+@operation(
+    "DELETE",
+    "/rate-classes/{name}",
+    Answer(204, "Gone."),
+    _NOT_FOUND,
+    role=Role.ADMIN,
+)
 async def delete_rate_class(request: ApiRequest, name: str) -> Response:
     """Delete a rate class.
 

@@ -1,19 +1,23 @@
 """Serving the control API from a process of its own."""
 
 import asyncio
+import importlib
 import ipaddress
 import logging
+import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Final
 
 import uvicorn
 
-from headgate.api.application import create_app
+from headgate.api.application import create_app, end_streams
 from headgate.api.config import ApiConfig
 from headgate.api.operations import PREFIX
+from headgate.duties.ledger import LedgerFolding
+from headgate.duties.runner import DutyRunner
 from headgate.model.errors import HeadgateError, StoreRefused, StoreUnavailable
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
@@ -28,11 +32,12 @@ class CannotServe(HeadgateError):
     """The process cannot listen as it was told to; waiting does not cure that."""
 
 
-def listen(host: str, port: int, *, allow_unauthenticated: bool = False) -> socket.socket:
+def listen(host: str, port: int, *, guarded: bool = False) -> socket.socket:
     """A socket that listens on `host` and `port`; port 0 takes a free one.
 
-    Whoever reaches the port may do everything, so an address that others can reach needs
-    `allow_unauthenticated`. Raises `CannotServe`.
+    Where nobody is asked who they are, whoever reaches the port may do everything: so an address
+    that others can reach must be `guarded`, by the access of the API or by something in front of
+    it. Raises `CannotServe`.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -40,10 +45,11 @@ def listen(host: str, port: int, *, allow_unauthenticated: bool = False) -> sock
         )[0]
     except (OSError, UnicodeError):
         raise CannotServe(f"cannot listen on {host}: no such address") from None
-    if not allow_unauthenticated and not ipaddress.ip_address(address[0]).is_loopback:
+    if not guarded and not ipaddress.ip_address(address[0]).is_loopback:
         raise CannotServe(
             f"will not listen on {host or address[0]}, which others can reach, without"
-            " authentication; --allow-unauthenticated if something in front of it asks for it"
+            " authentication; use --tokens, or --allow-unauthenticated if something in front of it"
+            " asks for it"
         )
     listening = socket.socket(family, kind, protocol)
     try:
@@ -57,6 +63,19 @@ def listen(host: str, port: int, *, allow_unauthenticated: bool = False) -> sock
     return listening
 
 
+async def check_start(store: Store) -> None:
+    """Raises `StoreRefused`, `SchemaMissing` or `SchemaIncompatible` when waiting would not help.
+
+    A database that is away is no reason not to start.
+    """
+    try:
+        await store.check_schema()
+    except StoreRefused:
+        raise
+    except StoreUnavailable as error:
+        _log.warning("%s; answering 503 until it is back", error)
+
+
 async def serve(
     settings: StoreSettings,
     config: ApiConfig,
@@ -66,20 +85,18 @@ async def serve(
 ) -> None:
     """Serves until SIGINT or SIGTERM, then ends what it is answering and returns.
 
-    A database that is away is no reason not to start. Raises `StoreRefused`, `SchemaMissing` or
-    `SchemaIncompatible` when waiting would not help.
+    Event streams end with the signal, a second signal does not wait for the rest. Meanwhile it
+    takes part in folding the counts, so that they stay quick to read also without a worker; not in
+    read-only mode, which writes nothing at all. Raises what `check_start` raises.
     """
     async with Store(settings) as store:
-        try:
-            await store.check_schema()
-        except StoreRefused:
-            raise
-        except StoreUnavailable as error:
-            _log.warning("%s; answering 503 until it is back", error)
+        await check_start(store)
+        application = create_app(store, config)
         server = _Server(
             uvicorn.Config(
-                create_app(store, config),
+                application,
                 access_log=False,
+                http=_http_protocol(),
                 log_config=None,
                 log_level="warning",
                 proxy_headers=False,
@@ -87,10 +104,12 @@ async def serve(
                 timeout_graceful_shutdown=DRAIN_LIMIT_S,
                 ws="none",
                 lifespan="off",
-            )
+            ),
+            on_signal=lambda: end_streams(application),
         )
-        announce(f"serving {url_of(listening)}")
-        await server.serve(sockets=[listening])
+        async with _folding(store, enabled=not config.read_only):
+            announce(f"serving {url_of(listening)}")
+            await server.serve(sockets=[listening])
 
 
 def url_of(listening: socket.socket) -> str:
@@ -99,16 +118,49 @@ def url_of(listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{PREFIX}"
 
 
+@asynccontextmanager
+async def _folding(store: Store, *, enabled: bool) -> AsyncIterator[None]:
+    """Folds the ledger in turns with the other processes of the installation."""
+    if not enabled:
+        yield
+        return
+    holder = f"api {socket.gethostname()} {os.getpid()}"
+    running = asyncio.create_task(DutyRunner(store, [LedgerFolding()], holder).run())
+    try:
+        yield
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+
+def _http_protocol() -> Any:
+    """The faster parser where it is installed; each has a bound for headers."""
+    try:
+        return importlib.import_module("headgate.api.protocol").BoundedProtocol
+    except ModuleNotFoundError:
+        return "h11"
+
+
 class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, *, on_signal: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_signal = on_signal
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         # Uvicorn raises a signal again after its end, and nothing of ours would be closed then.
         loop = asyncio.get_running_loop()
         signals = (signal.SIGINT, signal.SIGTERM)
         for number in signals:
-            loop.add_signal_handler(number, self.handle_exit, number, None)
+            loop.add_signal_handler(number, self._end)
         try:
             yield
         finally:
             for number in signals:
                 loop.remove_signal_handler(number)
+
+    def _end(self) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        self._on_signal()

@@ -12,6 +12,7 @@ from headgate.api.paging import BAD_LIMIT, PageQuery, page_answer, page_response
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response, json_response
 from headgate.api.wire import narrower
+from headgate.model.access import Role
 from headgate.model.fleet import (
     COMMANDS,
     Cluster,
@@ -97,6 +98,7 @@ async def list_workers(request: ApiRequest, query: PageQuery) -> Response:
         ErrorBody,
         examples={"unknown": ErrorBody(error="not found: worker host-7-4711")},
     ),
+    role=Role.OPERATOR,
 )
 async def signal_worker(request: ApiRequest, worker_id: str, body: SignalBody) -> Response:
     """Leave a command for a worker.

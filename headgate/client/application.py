@@ -1,21 +1,20 @@
-"""The application object: the tasks it knows, and the store it writes jobs to."""
+"""The application object: the tasks it knows, and when some of them are due."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from types import MappingProxyType, TracebackType
-from typing import Any, Protocol, Self, TypeVar, Unpack, overload
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar, Unpack, overload
 
-from headgate.client.errors import NotOpen, RegistrationError
+from headgate.client.errors import RegistrationError
 from headgate.client.options import JobOptions
 from headgate.client.periodic import DecoratePeriodic, declaration, queues_of, spec_of
+from headgate.client.pipeline import EnqueuePipeline
+from headgate.client.producer import JobProducer
 from headgate.client.signature import HandlerContext
 from headgate.client.task import Task
-from headgate.model.envelope import DEFAULT_QUEUE, Envelope
+from headgate.model.envelope import DEFAULT_QUEUE
 from headgate.model.errors import InvalidRequest
-from headgate.model.job import Enqueued, RequestKey
 from headgate.model.periodic import MissedPolicy, ScheduleDefinition
-from headgate.store.settings import StoreSettings
-from headgate.store.store import Store
 
 Payload = TypeVar("Payload")
 Context = TypeVar("Context", bound=HandlerContext)
@@ -34,23 +33,29 @@ class Decorate(Protocol):
     def __call__(self, handler: Callable[[Payload], Any], /) -> Task[Payload]: ...
 
 
-class Headgate:
+class Headgate(JobProducer):
     """The tasks of an application, and the schedules of some of them.
 
     It needs no database to register tasks. To enqueue it must be open: in a process that only
     produces, `async with app:` or `await app.open()`; in a worker the worker lends it its store.
     """
 
-    def __init__(self, *, dsn: str | None = None, schema: str = "public", name: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        dsn: str | None = None,
+        schema: str = "public",
+        name: str = "",
+        pipeline: EnqueuePipeline | None = None,
+    ) -> None:
         """Without a DSN, `open` asks the environment. `name` tells the schedules that this
-        application declares from those of others. Raises `InvalidRequest` for a DSN that is none.
+        application declares from those of others. What it enqueues passes `pipeline`. Raises
+        `InvalidRequest` for a DSN that is none.
         """
-        self._settings = None if dsn is None else StoreSettings(dsn=dsn, schema=schema)
+        super().__init__(dsn=dsn, schema=schema, pipeline=pipeline)
         self._name = name
         self._tasks: dict[str, Task[Any]] = {}
         self._schedules: dict[str, ScheduleDefinition] = {}
-        self._store: Store | None = None
-        self._owns_store = False
 
     @property
     def tasks(self) -> Mapping[str, Task[Any]]:
@@ -69,18 +74,6 @@ class Headgate:
         """
         of_tasks = {task.queue for task in self._tasks.values()}
         return tuple(sorted(of_tasks | queues_of(self._schedules))) or (DEFAULT_QUEUE,)
-
-    @property
-    def store(self) -> Store:
-        """The store that jobs are written to. Raises `NotOpen`."""
-        if self._store is None:
-            raise NotOpen
-        return self._store
-
-    @property
-    def settings(self) -> StoreSettings | None:
-        """Where the store is, when the application says so itself."""
-        return self._settings
 
     def task(
         self,
@@ -190,57 +183,3 @@ class Headgate:
         return await self.store.schedules.declare(
             list(self._schedules.values()), owner=self._name, prune=prune
         )
-
-    async def open(self) -> None:
-        """Opens a store of the application's own; without a DSN, the one of the environment.
-
-        The database need not be up. Raises `InvalidRequest` when nobody says where it is.
-        """
-        if self._store is None:
-            self._store = await Store.open(self._settings or StoreSettings.from_environment())
-            self._owns_store = True
-
-    async def close(self) -> None:
-        """Closes the store if it is the application's own. May be repeated."""
-        store, self._store = self._store, None
-        if store is not None and self._owns_store:
-            await store.close()
-        self._owns_store = False
-
-    def bind(self, store: Store) -> None:
-        """Lends the application a store that somebody else closes; handlers enqueue through it."""
-        if not self._owns_store:
-            self._store = store
-
-    async def __aenter__(self) -> Self:
-        await self.open()
-        return self
-
-    async def __aexit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    async def enqueue(self, job: Envelope, *, request_key: str | None = None) -> Enqueued:
-        """Enqueues one job, made by `Task.job` or by hand.
-
-        `request_key` makes a repetition safe: within 24 hours and the job's kind it answers with
-        the job that the first request made.
-
-        Raises `InvalidRequest` before the store is asked, then `IdConflict`,
-        `FingerprintQuarantined`, `Backpressure`, `DuplicateJob` or `StoreUnavailable`. When it
-        raises, nothing was written, except what a `DuplicateJob` says it replaced.
-        """
-        request = None if request_key is None else RequestKey(scope=job.kind, key=request_key)
-        (enqueued,) = await self.store.producer.enqueue([job], request=request)
-        return enqueued
-
-    async def enqueue_many(self, jobs: Iterable[Envelope]) -> list[Enqueued]:
-        """Enqueues up to 1,000 jobs in one transaction: all of them or none.
-
-        Raises what `enqueue` raises; the answers stand in the order of the jobs.
-        """
-        return await self.store.producer.enqueue(list(jobs))

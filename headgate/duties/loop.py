@@ -4,9 +4,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from headgate.duties.ledger import LedgerFolding
+from headgate.duties.operations import OperationsRunner
 from headgate.duties.promoter import Promoter
+from headgate.duties.quarantine import QuarantineSweep
 from headgate.duties.reclaimer import Reclaimer
+from headgate.duties.retention import Evictions, Pruning
 from headgate.duties.scheduler import Scheduler
+from headgate.model.retention import RetentionPeriods
 from headgate.store.store import Store
 
 
@@ -29,6 +33,15 @@ class Loop(Protocol):
         """
 
 
-def all_loops() -> Sequence[Loop]:
-    """Every duty of a worker."""
-    return (Reclaimer(), Promoter(), Scheduler(), LedgerFolding())
+def all_loops(retention: RetentionPeriods | None = None) -> Sequence[Loop]:
+    """Every duty of a worker. `retention` says how long things are kept that have ended."""
+    return (
+        Reclaimer(),
+        Promoter(),
+        Scheduler(),
+        OperationsRunner(),
+        QuarantineSweep(),
+        Evictions(retention),
+        Pruning(retention),
+        LedgerFolding(),
+    )

@@ -32,7 +32,7 @@ class Pruning:
     """Deletes records that nobody needs any more, such as counters of minutes long past."""
 
     name = "pruning"
-    interval_ms = 60_000
+    interval_ms = 5_000
     batch = 1_000
 
     def __init__(self, periods: RetentionPeriods | None = None) -> None:

@@ -156,3 +156,7 @@ class CircuitOpen(HeadgateError):
         super().__init__("enqueue circuit open")
         self.state = state
         self.retry_after_ms = retry_after_ms
+
+
+class MiddlewareError(HeadgateError):
+    """A middleware turned an enqueue down; the text is for the caller."""

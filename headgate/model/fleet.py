@@ -4,7 +4,6 @@ from typing import Final
 
 import msgspec
 
-
 COMMANDS: Final = ("quiet", "resume", "restart", "terminate", "resign")
 """What a worker can be told to do."""
 

@@ -1,8 +1,17 @@
 """Requests that may be repeated: they act once and are answered alike."""
 
 import hashlib
+from typing import Final
 
 import msgspec
+
+# Those of access and of load may be answered otherwise the next time.
+_UNDETERMINED: Final = frozenset({401, 403, 429})
+
+
+def is_kept(status: int) -> bool:
+    """Whether an answer of this status is the answer to every repetition."""
+    return 200 <= status < 500 and status not in _UNDETERMINED
 
 
 class MutationRequest(msgspec.Struct, kw_only=True, frozen=True):

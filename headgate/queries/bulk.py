@@ -80,7 +80,8 @@ def _stream(
 ) -> Select[Any]:
     leading = driver(given)
     value = state_value(state)
-    conditions = [] if leading is None else [job.c[leading] == _wanted(leading)]
+    # What is always true names the index by state alone, which is not to be taken for another one.
+    conditions = [job.c.id > number(0)] if leading is None else [job.c[leading] == _wanted(leading)]
     return (
         select(job.c.id, _matches(given).label("matches"))
         .where(

@@ -53,7 +53,7 @@ def counted(entries: CTE, *of_queue: ColumnElement[str]) -> Select[Any]:
             *(queue_count.c.queue == name for name in of_queue)
         ),
         select(entries.c.queue, entries.c.state, entries.c.n).where(
-            entries.c.state.is_not(None), *(entries.c.queue == name for name in of_queue)
+            *(entries.c.queue == name for name in of_queue)
         ),
     ).subquery("parts")
     return (

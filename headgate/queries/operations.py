@@ -53,7 +53,7 @@ def begin_operation(*, named: bool) -> Executable:
     operation ends with the newest job there is. A dry run is over before it began.
     """
     new_id: Any = bindparam("new_id", type_=Text)
-    dash = literal_column("'-'")
+    dash: ColumnElement[Any] = literal_column("'-'")
     stamped = func.concat(word("qdel"), dash, cast(instant(), Text), dash, new_id)
     dry_run: Any = bindparam("new_dry_run", type_=Boolean)
     now = instant()

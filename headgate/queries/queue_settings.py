@@ -7,7 +7,6 @@ from sqlalchemy import (
     BigInteger,
     Executable,
     Integer,
-    Select,
     Text,
     Update,
     bindparam,
@@ -61,14 +60,6 @@ def clear_enqueue_limit() -> Update:
         update(enqueue_policy)
         .where(enqueue_policy.c.queue == _queue())
         .values(max_unfinished_jobs=null())
-    )
-
-
-@cache
-def lock_enqueue_policy() -> Select[Any]:
-    """Waits for the producers that are held to the limit of `wanted_queue`, and holds up others."""
-    return (
-        select(enqueue_policy.c.queue).where(enqueue_policy.c.queue == _queue()).with_for_update()
     )
 
 

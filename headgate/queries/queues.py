@@ -149,7 +149,8 @@ def _rates(queue: CTE, flow: CTE, clock: CTE) -> Select[Any]:
 def _known_partitions(queue: CTE, entries: CTE, flow: CTE, clock: CTE) -> Select[Any]:
     """Partitions that hold unfinished jobs or had any in the last minutes: idle ones are peers too.
 
-    `read` is how many base rows of the queue were read, which stop at a limit.
+    `read` is how many base rows of the queue were read. Where those stop at their limit, what may
+    have been emptied since stays too: it cannot be told from what was left out.
     """
     zero, stateless = number(0), job.c.state.type
     first = (
@@ -207,6 +208,7 @@ def _known_partitions(queue: CTE, entries: CTE, flow: CTE, clock: CTE) -> Select
             zero,
         ),
     ).subquery("rows")
+    read = func.max(rows.c.read)
     backlog, arrived, completed = (total(rows.c[name]) for name in ("n", "arrived", "completed"))
     return (
         select(
@@ -217,10 +219,10 @@ def _known_partitions(queue: CTE, entries: CTE, flow: CTE, clock: CTE) -> Select
             total(rows.c.n, is_state(rows.c.state, "available")).label("available"),
             arrived.label("arrived"),
             completed.label("completed"),
-            func.max(rows.c.read).label("read"),
+            read.label("read"),
         )
         .group_by(rows.c.queue, rows.c.partition_key)
-        .having(backlog + arrived + completed > zero)
+        .having(or_(backlog + arrived + completed > zero, read >= number(_BASE_ROWS)))
     )
 
 
@@ -246,7 +248,6 @@ def _judged(known: CTE) -> Select[Any]:
     )
     others = compared.c.all_running - compared.c.running
     noisy = and_(
-        compared.c.peers >= number(1),
         compared.c.running >= number(2),
         compared.c.running * compared.c.peers > others * number(2),
     )

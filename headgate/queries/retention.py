@@ -45,7 +45,6 @@ from headgate.tables import (
     job_archive,
     operation,
     partition_counter,
-    queue_count,
     queue_counter,
     worker,
 )
@@ -185,12 +184,6 @@ def prune(name: str) -> Executable:
         record.ended <= now_ms() - _KEPT_MS,
         order=record.ended,
     )
-
-
-@cache
-def prune_empty_counts() -> Executable:
-    """Deletes up to `batch_size` counts of queues that came to zero; one row (n)."""
-    return _prune(queue_count, queue_count.c.n == number(0), order=queue_count.c.queue)
 
 
 def _prune(table: Table, *conditions: ColumnElement[bool], order: ColumnElement[Any]) -> Executable:

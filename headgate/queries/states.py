@@ -34,7 +34,8 @@ def is_live(state_column: ColumnElement[Any]) -> ColumnElement[bool]:
 
 def each_state(states: Iterable[str]) -> TableValuedAlias:
     """A row (state) for each, to visit the streams of several states one by one."""
-    listed: ColumnElement[Any] = literal_column("'{" + ",".join(State(state).value for state in states) + "}'")
+    names = ",".join(State(state).value for state in states)
+    listed: ColumnElement[Any] = literal_column(f"'{{{names}}}'")
     return (
         func.unnest(cast(listed, ARRAY(job_state)))
         .table_valued(column("state", job_state))

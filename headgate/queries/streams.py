@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from headgate.model.lifecycle import State
-from headgate.queries.literals import always
+from headgate.queries.literals import always, number
 from headgate.queries.states import each_state, state_value
 from headgate.tables import job, job_tag
 
@@ -52,7 +52,8 @@ def of_all(columns: Iterable[Any] = _IDS) -> Select[Any]:
 
 def of_state(state: str, driver: str | None, columns: Iterable[Any] = _IDS) -> Select[Any]:
     """The stream of the jobs of a state whose column `driver` is as wanted."""
-    leading = [] if driver is None else _leading(driver)
+    # What is always true names the index by state alone, which is not to be taken for another one.
+    leading = [job.c.id > number(0)] if driver is None else _leading(driver)
     return _of(state_value(state), leading, columns)
 
 

@@ -56,6 +56,13 @@ class Executor(Protocol):
         """Runs `work` whole or not at all."""
 
 
+READ_SETTINGS: Final = {
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+}
+"""For reads: each has a form that one index serves in its order and within a bound. What is left to
+the planner is to read more than that and sort it, which it does where its statistics are wrong."""
+
 NOTIFY_SETTINGS: Final = {"synchronous_commit": "off"}
 """A wake-up need not survive a crash of the server: polling finds the work."""
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from headgate.model.errors import RequestInProgress, RequestKeyReused
-from headgate.model.idempotency import Answered, MutationRequest, StoredAnswer
+from headgate.model.idempotency import Answered, MutationRequest, StoredAnswer, is_kept
 from headgate.queries.idempotency import find_answer, keep_answer, try_lock
 from headgate.store.database import Database, Session
 
@@ -14,9 +14,6 @@ Work = Callable[[Session], Awaitable[StoredAnswer]]
 
 _decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
 _encode_headers: Final = msgspec.json.Encoder().encode
-
-# Those of access and of load may be answered otherwise the next time.
-_UNDETERMINED: Final = frozenset({401, 403, 429})
 
 
 class Idempotency:
@@ -45,7 +42,7 @@ class Idempotency:
             if known is not None:
                 return Answered(known, replayed=True)
             answer = await work(session)
-            if _is_kept(answer.status):
+            if is_kept(answer.status):
                 await self.keep(session, request, answer)
             return Answered(answer)
 
@@ -83,11 +80,6 @@ class Idempotency:
                 "given_body": answer.body,
             },
         )
-
-
-def _is_kept(status: int) -> bool:
-    """Whether an answer of this status is the answer to every repetition."""
-    return 200 <= status < 500 and status not in _UNDETERMINED
 
 
 def _key(request: MutationRequest) -> Mapping[str, Any]:

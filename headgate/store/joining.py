@@ -8,11 +8,9 @@ PostgreSQL itself aborts a transaction whose unique key was taken by one it cann
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, Union, runtime_checkable
 
 from sqlalchemy import Connection, Executable
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
-from sqlalchemy.orm import Session as OrmSession
 
 from headgate.model.envelope import Envelope
 from headgate.model.errors import InvalidRequest
@@ -29,9 +27,14 @@ from headgate.store.enqueueing import (
     written,
 )
 
+# Half of SQLAlchemy: whoever has such a connection has loaded it, and nobody else needs it.
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+    from sqlalchemy.orm import Session as OrmSession
+
 Answer = TypeVar("Answer")
 
-SyncConnection = Connection | OrmSession
+SyncConnection: TypeAlias = Union[Connection, "OrmSession"]
 """SQLAlchemy on a driver that blocks, such as psycopg."""
 
 
@@ -44,7 +47,7 @@ class DriverConnection(Protocol):
     def is_in_transaction(self) -> bool: ...
 
 
-AsyncConnectionLike = AsyncConnection | AsyncSession | DriverConnection
+AsyncConnectionLike: TypeAlias = Union["AsyncConnection", "AsyncSession", DriverConnection]
 
 
 async def enqueue_in(
@@ -116,7 +119,7 @@ Run = Callable[[Executable, Mapping[str, Any]], Any]
 
 
 def _runner(connection: AsyncConnectionLike, schema: str) -> Run:
-    if isinstance(connection, AsyncConnection | AsyncSession):
+    if not isinstance(connection, DriverConnection):
         orm = connection
         options = {"schema_translate_map": {None: schema}}
 

@@ -65,12 +65,21 @@ class Listener:
         self._channel = wakeup_channel(settings.schema)
         self._subscriptions: set[Subscription] = set()
         self._running: asyncio.Task[None] | None = None
+        self._connected = asyncio.Event()
 
     def subscribe(self, queues: Iterable[str] = ()) -> Subscription:
         """A subscription to `queues`, or to all; use it as a context manager."""
         if self.enabled and self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._listen_forever())
         return Subscription(self, queues)
+
+    async def connected(self, timeout_ms: int) -> bool:
+        """Whether wake-ups are heard, waiting for that until the time is over."""
+        if self.enabled:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._connected.wait()
+        return self._connected.is_set()
 
     async def close(self) -> None:
         running, self._running = self._running, None
@@ -96,6 +105,7 @@ class Listener:
         try:
             await connection.add_listener(self._channel, self._on_notification)
             self._notice(_ANY)
+            self._connected.set()
             while not lost.is_set():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_PROBE_SECONDS):
@@ -103,6 +113,7 @@ class Listener:
                 if not lost.is_set():
                     await connection.fetchval("SELECT 1", timeout=_PROBE_SECONDS)
         finally:
+            self._connected.clear()
             connection.terminate()
 
     def _on_notification(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:

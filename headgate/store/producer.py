@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
+import asyncpg
+
 from headgate.model.envelope import Envelope
 from headgate.model.errors import DuplicateJob, StoreUnavailable
 from headgate.model.job import Enqueued, RequestKey
-from headgate.store.database import Database, Session
+from headgate.store.database import Executor, Session
 from headgate.store.enqueueing import (
     Batch,
     Row,
@@ -26,7 +28,7 @@ _ATTEMPTS: Final = 5
 class Producer:
     """Writes jobs. Every call is atomic: the whole batch is there, or nothing is."""
 
-    def __init__(self, database: Database, notifier: Notifier) -> None:
+    def __init__(self, database: Executor, notifier: Notifier) -> None:
         self._database = database
         self._notifier = notifier
 
@@ -69,13 +71,21 @@ class Producer:
                 answer = await self._database.transact(
                     lambda session: _converse(session, batch, request)
                 )
-            except KeyTaken:
+            except (KeyTaken, asyncpg.UniqueViolationError):
                 # The same request won the race; the next look finds its job.
                 continue
             if isinstance(answer, DuplicateJob):
                 raise answer
             return answer
         raise StoreUnavailable("enqueue kept losing races; try again")
+
+
+class JoinedProducer(Producer):
+    """Enqueues as a part of an open transaction, which goes on working after a refusal."""
+
+    async def _enqueue_quickly(self, batch: Batch, request: RequestKey | None) -> Sequence[Row]:
+        # What clashes would abort the transaction; the conversation looks before it writes.
+        return []
 
 
 async def _converse(

@@ -21,20 +21,17 @@ from headgate.model.queue import (
 from headgate.queries.blocked import blocked_jobs
 from headgate.queries.clock import MINUTE_MS
 from headgate.queries.counts import count_jobs
-from headgate.queries.enqueue import unfinished_jobs
 from headgate.queries.history import MAX_BUCKETS, queue_history
 from headgate.queries.memory import MAX_JOBS, sample_memory
 from headgate.queries.partitions import waiting_partitions
 from headgate.queries.queue_settings import (
     clear_enqueue_limit,
-    forget_queue,
-    lock_enqueue_policy,
     set_enqueue_limit,
     set_paused,
     set_weight,
 )
 from headgate.queries.queues import queue_statistics
-from headgate.store.database import Executor, Row, Session
+from headgate.store.database import Executor, Row
 
 _decode_counts: Final = msgspec.json.Decoder(dict[str, int]).decode
 
@@ -176,24 +173,6 @@ class Queues:
         """
         size = max(1, min(jobs_per_queue, MAX_JOBS))
         return len(await self._database.fetch(sample_memory(), {"sample_size": size}))
-
-    async def delete(self, queue: str) -> None:
-        """Deletes all that is set on a queue without unfinished jobs, known or not.
-
-        Finished jobs stay, so the queue may still be listed. Raises `InvalidRequest` while it holds
-        unfinished ones.
-        """
-        check_name("queue", queue)
-        parameters = {"wanted_queue": queue}
-
-        async def work(session: Session) -> None:
-            await session.fetch(lock_enqueue_policy(), parameters)
-            rows = await session.fetch(unfinished_jobs(), {"queue_array": [queue]})
-            if rows and rows[0]["current"] > 0:
-                raise InvalidRequest("queue is not empty; retry with force=true")
-            await session.fetch(forget_queue(), parameters)
-
-        await self._database.transact(work)
 
 
 def _statistics(row: Row) -> QueueStatistics:

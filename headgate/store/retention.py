@@ -22,7 +22,6 @@ from headgate.queries.retention import (
     evict_retained,
     prune,
     prune_archive,
-    prune_empty_counts,
     set_archive_policy,
 )
 from headgate.store.database import Executor
@@ -66,7 +65,7 @@ class Retention:
     async def prune(self, periods: RetentionPeriods, limit: int) -> dict[str, int]:
         """Deletes up to `limit` records of each kind that are past their period; how many, by kind.
 
-        Also archived jobs past the retention of their archive, and counts that came to zero.
+        Also archived jobs past the retention that their archive had at their time.
         """
         _positive(limit)
         kept = {
@@ -80,7 +79,7 @@ class Retention:
             "audit": periods.audit_ms,
         }
         statements = {name: prune(name) for name, kept_ms in kept.items() if kept_ms}
-        statements |= {"archive": prune_archive(), "empty_counts": prune_empty_counts()}
+        statements["archive"] = prune_archive()
         pruned: dict[str, int] = {}
         for name, statement in statements.items():
             parameters = {"batch_size": limit, "kept_ms": kept.get(name)}

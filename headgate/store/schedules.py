@@ -32,7 +32,7 @@ from headgate.queries.schedules import (
     put_schedule,
     read_clock,
 )
-from headgate.store.database import Database, Row, Session
+from headgate.store.database import Executor, Row, Session
 from headgate.store.notifier import Notifier
 from headgate.store.producer import Producer
 from headgate.store.ticks import Fired, Tick, definition_of, fail, fire
@@ -47,7 +47,7 @@ class Schedules:
     """The schedules of an installation. What happens when they are due is a duty's work."""
 
     def __init__(
-        self, database: Database, hot_path: Database, producer: Producer, notifier: Notifier
+        self, database: Executor, hot_path: Executor, producer: Producer, notifier: Notifier
     ) -> None:
         self._database = database
         self._hot_path = hot_path

@@ -8,11 +8,19 @@ own, so that no search waits in front of a worker.
 from copy import copy
 from typing import Self
 
+from headgate.store.access_tokens import AccessTokens
 from headgate.store.artifacts import Artifacts
 from headgate.store.audit import Audit
 from headgate.store.compilation import Compiler
 from headgate.store.control import Control
-from headgate.store.database import GATE_SETTINGS, NOTIFY_SETTINGS, Database, Executor, Session
+from headgate.store.database import (
+    GATE_SETTINGS,
+    NOTIFY_SETTINGS,
+    READ_SETTINGS,
+    Database,
+    Executor,
+    Session,
+)
 from headgate.store.fleet import Duties, Workers
 from headgate.store.fleet_view import FleetView
 from headgate.store.gate import Gate
@@ -23,7 +31,7 @@ from headgate.store.listener import Listener
 from headgate.store.notifier import DeferredNotifier, Notifier
 from headgate.store.operations import Operations
 from headgate.store.policies import Policies
-from headgate.store.producer import Producer
+from headgate.store.producer import JoinedProducer, Producer
 from headgate.store.quarantine import Quarantine
 from headgate.store.queues import Queues
 from headgate.store.retention import Retention
@@ -39,7 +47,9 @@ class Store:
     def __init__(self, settings: StoreSettings) -> None:
         compile_statement = Compiler(settings.schema)
         self.settings = settings
-        self.database = Database(settings, compile_statement=compile_statement)
+        self.database = Database(
+            settings, compile_statement=compile_statement, session_settings=READ_SETTINGS
+        )
         self.hot_path = Database(
             settings, compile_statement=compile_statement, session_settings=GATE_SETTINGS
         )
@@ -59,37 +69,42 @@ class Store:
             self._notify_database, enabled=settings.notify and not settings.pooler
         )
         self.listener = Listener(settings)
-        self.producer = Producer(self.hot_path, self.notifier)
         self.gate = Gate(self._gate_database)
         self.leases = Leases(self.hot_path)
         self.inspection = Inspection(self.database)
         self.artifacts = Artifacts(self.hot_path, reads=self.database)
         self.upkeep = Upkeep(self.hot_path, self.notifier)
-        self.schedules = Schedules(self.database, self.hot_path, self.producer, self.notifier)
         self.duties = Duties(self.database)
         self.idempotency = Idempotency(self.hot_path)
-        self._bind(self.database, self.hot_path, self.notifier)
+        producer = Producer(self.hot_path, self.notifier)
+        self._bind(self.database, self.hot_path, self.notifier, producer)
 
-    def _bind(self, reads: Executor, writes: Executor, notifier: Notifier) -> None:
+    def _bind(
+        self, reads: Executor, writes: Executor, notifier: Notifier, producer: Producer
+    ) -> None:
         """Makes the ports that may also work inside the transaction of somebody else."""
+        self.access_tokens = AccessTokens(reads)
         self.audit = Audit(writes)
         self.control = Control(writes, notifier)
         self.fleet = FleetView(reads)
         self.operations = Operations(writes, notifier)
         self.policies = Policies(reads)
+        self.producer = producer
         self.quarantine = Quarantine(writes, notifier)
         self.queues = Queues(reads)
         self.counts = self.queues.counts
         self.retention = Retention(writes)
+        self.schedules = Schedules(reads, writes, producer, notifier)
         self.workers = Workers(reads)
 
     def within(self, session: Session) -> Self:
         """This store inside an open transaction: what its ports change is a part of it, and queues
-        are woken once it is committed. Ports of the hot path, of reads that go on by windows and of
-        duties stay outside.
+        are woken once it is committed. Leases, the gate, reads that go on by windows and duties
+        stay outside.
         """
         view = copy(self)
-        view._bind(session, session, DeferredNotifier(self.notifier, session))
+        notifier = DeferredNotifier(self.notifier, session)
+        view._bind(session, session, notifier, JoinedProducer(session, notifier))
         return view
 
     @classmethod

@@ -15,7 +15,7 @@ from typing import Final
 
 from headgate.worker.worker import Worker
 
-_UNRESPONSIVE_MS: Final = 800
+_UNRESPONSIVE_MS: Final = 1_200
 EXIT_UNRESPONSIVE: Final = 1
 
 _ENDING: Final = frozenset({signal.SIGTERM, signal.SIGINT})

@@ -18,6 +18,7 @@ from headgate.store.store import Store
 from headgate.worker.acknowledgements import Acknowledgements
 from headgate.worker.attempt import Attempt, Stop, Workbench
 from headgate.worker.config import WorkerConfig
+from headgate.worker.ending import Ending
 from headgate.worker.heartbeat import Heartbeat
 from headgate.worker.loop import AdmissionLoop
 from headgate.worker.outcomes import LeaseLost
@@ -25,14 +26,6 @@ from headgate.worker.polling import PollWindow
 from headgate.worker.shutdown import Shutdown
 from headgate.worker.slots import Slots
 from headgate.worker.threads import HandlerThreads
-
-# What the end of a worker may take beyond waiting for handlers, in milliseconds. Together with the
-# grace for cancelled handlers it stays below five seconds, and below two when it must be quick.
-_FLUSH_MS: Final = 1_500
-_GOODBYE_MS: Final = 1_000
-_QUICK_GRACE_MS: Final = 200
-_QUICK_FLUSH_MS: Final = 800
-_QUICK_GOODBYE_MS: Final = 300
 
 _START_FLOOR_MS: Final = 100
 _START_CEILING_MS: Final = 5_000
@@ -58,8 +51,6 @@ class Worker:
         """`duties` are all there are, unless given. The store stays the caller's to close."""
         self.config = config or WorkerConfig()
         self.worker_id = self.config.worker_id or _new_worker_id()
-        self.abandoned = 0
-        """How many handlers were still running when their jobs were released."""
         self._app = app
         self._store = store
         self._status = "running"
@@ -98,6 +89,13 @@ class Worker:
             failed=self._heart_failed,
             outage=self._outage,
         )
+        self._ending = Ending(
+            shutdown=self._shutdown,
+            slots=self._slots,
+            acknowledgements=self._acknowledgements,
+            heartbeat=self._heartbeat,
+            grace_ms=self.config.shutdown_grace_ms,
+        )
         self._failure: BaseException | None = None
         self._duties = DutyRunner(
             store,
@@ -125,13 +123,22 @@ class Worker:
         except BaseException as raised:
             self._shutdown.release()
             try:
-                await self._end()
+                await self._ending.finish()
             except StoreUnavailable as error:
                 logger.error("%s", error)
             if isinstance(raised, BaseExceptionGroup) and len(raised.exceptions) == 1:
                 raise raised.exceptions[0] from None
             raise
-        await self._end()
+        else:
+            await self._ending.finish()
+        finally:
+            self._threads.close()
+            logger.info("worker %s has ended", self.worker_id)
+
+    @property
+    def abandoned(self) -> int:
+        """How many handlers were still running when their jobs were released."""
+        return self._ending.abandoned
 
     @property
     def running(self) -> int:
@@ -232,73 +239,20 @@ class Worker:
         self._resigned.set()
         self._admission.close()
         listening.cancel()
-        # Jobs that the last admission brings are given back at once.
-        self._slots.close()
-        await self._let_finish(admission)
-        self._abandon()
-        self._acknowledgements.close()
-        await self._shutdown.wait(flushing, _FLUSH_MS)
-        if self._shutdown.releasing:
-            await asyncio.wait((flushing,), timeout=_QUICK_FLUSH_MS / 1000)
-        flushing.cancel()
+        await self._ending.drain(admission, flushing)
         await duties
-
-    async def _let_finish(self, admission: "asyncio.Task[None]") -> None:
-        """Waits for running handlers as long as was granted, then tells the others to end."""
-        finished = asyncio.create_task(self._finished(admission))
-        if self.running:
-            logger.info("worker %s drains: %d jobs run", self.worker_id, self.running)
-        await self._shutdown.drained(finished)
-        if not finished.done():
-            running = self._slots.running
-            logger.info("worker %s releases %d running jobs", self.worker_id, len(running))
-            for attempt in running:
-                attempt.stop(Stop.RELEASED)
-            await self._shutdown.wait(finished, self.config.shutdown_grace_ms)
-        if not finished.done() and self._shutdown.releasing:
-            await asyncio.wait((finished,), timeout=_QUICK_GRACE_MS / 1000)
-        finished.cancel()
-        admission.cancel()
-
-    async def _finished(self, admission: "asyncio.Task[None]") -> None:
-        await asyncio.wait((admission,))
-        await self._slots.idle.wait()
-
-    def _abandon(self) -> None:
-        """Ends what still runs for the store: handlers that do not react to being cancelled."""
-        left = self._slots.running
-        self.abandoned += len(left)
-        for attempt in left:
-            attempt.abandon(Stop.RELEASED)
-
-    async def _end(self) -> None:
-        """Lets go of what is still held, and says goodbye."""
-        if not self._acknowledgements.closed:
-            self._slots.close()
-            for attempt in self._slots.running:
-                attempt.stop(Stop.RELEASED)
-            await asyncio.sleep(0)
-            self._abandon()
-            await self._acknowledgements.drain(_QUICK_FLUSH_MS)
-        quick = self._shutdown.releasing
-        told = await self._heartbeat.stop(_QUICK_GOODBYE_MS if quick else _GOODBYE_MS)
-        self._threads.close()
-        logger.info("worker %s has ended", self.worker_id)
-        if len(self._acknowledgements):
-            raise StoreUnavailable(
-                f"{len(self._acknowledgements)} reports could not be delivered;"
-                " these jobs run again when their leases end"
-            )
-        if not told and not quick:
-            raise StoreUnavailable("gone when the worker ended")
 
     async def _run_duties(self) -> None:
         if not self.config.duties:
             return
         running = asyncio.create_task(self._duties.run())
+        resigned = asyncio.create_task(self._resigned.wait())
         try:
-            await self._resigned.wait()
+            await asyncio.wait((running, resigned), return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                await running
         finally:
+            resigned.cancel()
             running.cancel()
             await asyncio.wait((running,))
 

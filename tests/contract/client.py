@@ -33,8 +33,10 @@ class Answer:
 class Exchange:
     """One request and what has come back so far."""
 
-    def __init__(self, scope: Scope, body: bytes = b"") -> None:
+    def __init__(self, scope: Scope, body: bytes = b"", *, brief: bool = False) -> None:
+        """`brief` goes away as soon as the answer turns out to have no end."""
         self.scope: Final = scope
+        self.brief: Final = brief
         self.gone: Final = asyncio.Event()
         self._news = asyncio.Event()
         self._messages: list[Message] = [{"type": "http.request", "body": body}]
@@ -49,6 +51,10 @@ class Exchange:
     async def send(self, message: Message) -> None:
         self._sent.append(message)
         self._news.set()
+        if self.brief and b"text/event-stream" in dict(message.get("headers", ())).get(
+            b"content-type", b""
+        ):
+            self.gone.set()
 
     async def until(self, arrived: Callable[[str], bool]) -> None:
         """Waits until the body so far is as wanted; at first for the start of the answer."""
@@ -89,14 +95,16 @@ class Client:
             key = uuid4().hex
         if key:
             all_headers.append(("idempotency-key", key))
-        exchange = Exchange(self._scope(method, target, all_headers), body)
+        exchange = Exchange(self._scope(method, target, all_headers), body, brief=True)
         await self.app(exchange.scope, exchange.receive, exchange.send)
         return exchange.answer()
 
     @asynccontextmanager
-    async def stream(self, target: str) -> AsyncIterator["Exchange"]:
+    async def stream(
+        self, target: str, *, headers: Iterable[Header] = ()
+    ) -> AsyncIterator["Exchange"]:
         """A GET whose answer has no end; the client goes away when the block is left."""
-        exchange = Exchange(self._scope("GET", target, [("host", "test")]))
+        exchange = Exchange(self._scope("GET", target, [("host", "test"), *headers]))
         task = asyncio.create_task(self._run(exchange))
         try:
             await exchange.until(lambda text: True)
@@ -126,8 +134,8 @@ class Client:
             "server": ("test", 80),
         }
 
-    async def get(self, target: str) -> Answer:
-        return await self.request("GET", target)
+    async def get(self, target: str, *, headers: Iterable[Header] = ()) -> Answer:
+        return await self.request("GET", target, headers=headers)
 
 
 def encode(value: Any) -> bytes:

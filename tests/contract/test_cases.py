@@ -11,13 +11,14 @@ import pytest
 from headgate.api.application import create_app
 from headgate.api.config import ApiConfig
 from headgate.api.table import OPERATIONS
+from headgate.client.circuit_breaker import CircuitBreaker
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 from tests.contract.cases import Case, Routes, complaint, filled, read_cases
 from tests.contract.client import Client, encode
 
 CASES = read_cases()
-OPTIONS = {"database", *ApiConfig.__struct_fields__}
+OPTIONS = {"database", "enqueue_circuit_breaker", *ApiConfig.__struct_fields__}
 UNREACHABLE = "postgresql://nobody@127.0.0.1:1/nothing"
 
 
@@ -33,13 +34,23 @@ def parameter(case: Case) -> Any:
     return pytest.param(case, id=case.id, marks=[skipped] if waits_for else [])
 
 
+def configured(config: dict[str, Any]) -> ApiConfig:
+    """The configuration that a group of cases describes."""
+    options = {name: value for name, value in config.items() if name != "database"}
+    if limits := options.pop("enqueue_circuit_breaker", None):
+        options["circuit_breaker"] = CircuitBreaker(**limits)
+    if rule := options.pop("authorizer", None):
+        allowed = rule.removeprefix("allow only kind ")
+        options["authorizer"] = lambda job, context: job.kind == allowed
+    return ApiConfig(**options)
+
+
 @pytest.fixture
 async def client(case: Case, headgate_database: str) -> AsyncIterator[Client]:
-    config = dict(case.config)
-    away = config.pop("database", None) == "unreachable"
+    away = case.config.get("database") == "unreachable" or "circuit" in case.group
     dsn = UNREACHABLE if away else headgate_database
     async with Store(StoreSettings(dsn=dsn)) as store:
-        yield Client(create_app(store, ApiConfig(**config)), prefix="")
+        yield Client(create_app(store, configured(case.config)), prefix="")
 
 
 @pytest.mark.parametrize("case", [parameter(case) for case in CASES])

@@ -275,3 +275,23 @@ class TestKeyHeld:
         [job] = await store.producer.enqueue([Envelope(kind="mail", unique_key=b"k")])
         await store.control.act(action, [job.id])
         await store.producer.enqueue([Envelope(kind="mail", unique_key=b"k")])
+
+
+async def test_actions_within_a_transaction_of_somebody(store: Store, observer: Observer) -> None:
+    """What fails in it leaves it usable, and nothing is seen or announced before its commit."""
+    archived = await bring(store, observer, Envelope(kind="mail"), State.ARCHIVED)
+    envelope = Envelope(kind="mail", unique_key=b"k")
+    clashing = await bring(store, observer, envelope, State.ARCHIVED)
+    await store.producer.enqueue([Envelope(kind="mail", unique_key=b"k")])
+    async with store.hot_path.transaction() as session:
+        control = store.within(session).control
+        await control.retry(archived)
+        for job_id, error in ((archived, InvalidRequest), (clashing, DuplicateJob)):
+            with pytest.raises(error):
+                await control.retry(job_id)
+        report = await control.act("cancel", [archived, clashing])
+        assert report.succeeded == [archived]
+        await control.retry(archived)
+        assert await state_of(observer, archived) == "archived"
+    assert await state_of(observer, archived) == "available"
+    await assert_lanes(observer)

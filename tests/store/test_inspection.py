@@ -70,7 +70,7 @@ def sample(number: int, dice: random.Random) -> Sample:
         id=f"job{number}",
         queue=dice.choice(["default", "default", "a", "b"]),
         state=dice.choice(list(State)),
-        kind=dice.choice(["mail", "mail:send", "report"]),
+        kind=dice.choice(["mail", "mail:send", "mail:reply", "report"]),
         partition_key=dice.choice(["", "", "p"]),
         rate_class=dice.choice(["", "smtp"]),
         fingerprint=dice.choice(["f1", "f2", "f3"]),
@@ -93,7 +93,7 @@ async def write(store: Store, observer: Observer, samples: list[Sample]) -> None
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A statement looks at eleven entries, and a page at no more than forty-four.
 
-    A stream is long from the sixth entry on, and two kinds are many.
+    A stream is long from the sixth entry on, and three kinds are many.
     """
     for module in (job_pages, search):
         monkeypatch.setattr(module, "WINDOW", 11)

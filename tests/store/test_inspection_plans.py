@@ -23,7 +23,7 @@ WITH written AS (
     scheduled_at_ms)
   SELECT 'job' || n, CASE WHEN n <= 3000 THEN 'retired' ELSE 'mail' END, '',
     CASE WHEN n <= 3000 THEN 'retired' ELSE 'default' END,
-    (CASE n % 50 WHEN 0 THEN 'available' WHEN 1 THEN 'archived' ELSE 'completed' END
+    (CASE n % 5 WHEN 0 THEN 'available' WHEN 1 THEN 'archived' ELSE 'completed' END
       )::headgate_state, 'f' || n % 100, 1, 1
   FROM generate_series(1, 30000) AS n RETURNING id
 )

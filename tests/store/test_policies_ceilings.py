@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headgate.model.errors import InvalidRequest, NotFound
+from headgate.model.errors import Conflict, InvalidRequest, NotFound
 from headgate.model.page import PageRequest
 from headgate.model.policy import ConcurrencyLimit
 from headgate.store.store import Store
@@ -59,7 +59,7 @@ async def test_a_queue_has_one_limit(store: Store) -> None:
     await store.policies.put_concurrency_limit(limit())
     await store.policies.put_concurrency_limit(limit("two", queue="other"))
     for name in ("two", "three"):
-        with pytest.raises(InvalidRequest) as refused:
+        with pytest.raises(Conflict) as refused:
             await store.policies.put_concurrency_limit(limit(name))
         assert refused.value.message == "queue q already has the concurrency limit one"
     assert [each.queue for each in await limits(store)] == ["q", "other"]
@@ -75,7 +75,7 @@ async def test_of_two_who_limit_a_queue_at_once_one_is_told(
         await store.within(session).policies.put_concurrency_limit(limit())
         putting = asyncio.create_task(store.policies.put_concurrency_limit(limit("two")))
         await blocked(observer)
-    with pytest.raises(InvalidRequest, match="already has the concurrency limit one"):
+    with pytest.raises(Conflict, match="already has the concurrency limit one"):
         await putting
 
 

@@ -8,9 +8,11 @@ from headgate.model.errors import InvalidRequest
 from headgate.model.lifecycle import State
 from headgate.model.page import PageRequest
 from headgate.model.queue import QueueStatistics, QuietGroups, StateCounts
+from headgate.store.queues import Queues
 from headgate.store.store import Store
 from tests.store.backlog import fill
 from tests.store.journeys import LIVE_STATES, bring
+from tests.store.recording import Recorder
 from tests.store.rows import Observer, now_ms
 
 ALL = PageRequest()
@@ -189,7 +191,8 @@ async def test_rates_over_the_time_that_was_counted(
 async def test_the_age_of_the_oldest(store: Store, observer: Observer) -> None:
     now = await now_ms(observer)
     await fill(store, 2, queue="q", partition_key="a", scheduled_at_ms=now - 5_000)
-    await fill(store, 1, queue="q", partition_key="b", scheduled_at_ms=now - 60_000)
+    for age_ms in (1_000, 60_000, 30_000):
+        await fill(store, 1, queue="q", partition_key="b", scheduled_at_ms=now - age_ms)
     await fill(store, 1, queue="q", partition_key="c", scheduled_at_ms=now + 60_000)
     await fill(store, 1, queue="q", pending=True)
     await fill(store, 1, queue="later", scheduled_at_ms=now + 60_000)
@@ -202,3 +205,18 @@ async def test_the_age_of_the_oldest(store: Store, observer: Observer) -> None:
     assert found["later"].oldest_available_ms is None
     await observer.execute("UPDATE headgate_job SET scheduled_at_ms = 4000000000000")
     assert (await queues(store))["q"].oldest_available_ms == 0
+
+
+async def test_one_statement_whatever_the_number_of_queues(store: Store) -> None:
+    for count in (1, 200):
+        await store.producer.enqueue(
+            [
+                Envelope(kind="mail", queue=f"q{number:03}", partition_key=f"p{number % 7}")
+                for number in range(count)
+                for _ in range(3)
+            ]
+        )
+        recorder = Recorder(store.database)
+        page = await Queues(recorder).page(ALL)
+        assert len(page.items) == count
+        assert len(recorder.asked) == 1

@@ -89,6 +89,28 @@ async def test_rates_without_the_noisy_ones(store: Store, observer: Observer, fo
     assert queue.quiet_groups.time_to_drain_ms == pytest.approx(120 * seconds, abs=1)
 
 
+@pytest.mark.parametrize(
+    ("running", "noisy"),
+    [
+        ([500], 0),
+        ([1, 0], 0),
+        ([2, 0], 1),
+        ([4, 2], 0),
+        ([5, 2], 1),
+        ([9, 1, 2], 1),
+        ([3, 3, 3], 0),
+    ],
+)
+async def test_how_much_is_noise(
+    store: Store, observer: Observer, running: list[int], noisy: int
+) -> None:
+    await run(observer, "q", {f"p{place}": load for place, load in enumerate(running)})
+    for place, load in enumerate(running):
+        if not load:
+            await fill(store, 1, queue="q", partition_key=f"p{place}")
+    assert (await one(store)).quiet_groups.noisy_partitions == noisy
+
+
 @pytest.mark.parametrize("seed", range(12))
 async def test_noise_is_judged_by_the_rule(store: Store, observer: Observer, seed: int) -> None:
     dice = random.Random(seed)
@@ -150,6 +172,7 @@ async def test_base_rows_that_were_emptied_since_hide_nothing(
     """So many rows are read that the partition with a job is not among them: that is said."""
     await observer.execute(_WAIT, "q", 5_100)
     await fold(store)
+    await observer.execute("DELETE FROM headgate_partition_counter")
     await observer.execute("DELETE FROM headgate_job WHERE partition_key <> 'p05100'")
     queue = await one(store)
     assert queue.by_state == {"available": 1}

@@ -115,7 +115,6 @@ async def test_limits_that_cannot_be(store: Store, limit: int, text: str) -> Non
         lambda store, name: store.queues.set_weight(name, 1),
         lambda store, name: store.queues.set_enqueue_limit(name, 1),
         lambda store, name: store.queues.clear_enqueue_limit(name),
-        lambda store, name: store.queues.delete(name),
     ],
 )
 async def test_names_that_no_row_can_hold(
@@ -184,11 +183,11 @@ async def test_deleting_a_queue(store: Store, observer: Observer) -> None:
     await fold(store)
     rows = set(await observer.fetch(_KEPT))
     assert len(rows) == 8
-    await store.queues.delete("q")
+    await store.operations.delete_queue("q")
     assert set(await observer.fetch(_KEPT)) == {row for row in rows if row["queue"] == "other"}
     assert list(await queues(store)) == ["other"]
-    await store.queues.delete("q")
-    await store.queues.delete("nobody's")
+    await store.operations.delete_queue("q")
+    await store.operations.delete_queue("nobody's")
 
 
 @pytest.mark.parametrize("folded", [False, True])
@@ -201,7 +200,7 @@ async def test_a_queue_with_work_is_not_deleted(
     if folded:
         await fold(store)
     with pytest.raises(InvalidRequest) as refused:
-        await store.queues.delete("q")
+        await store.operations.delete_queue("q")
     assert refused.value.message == "queue is not empty; retry with force=true"
     assert (await queues(store))["q"].weight == 3
 
@@ -210,7 +209,7 @@ async def test_finished_jobs_do_not_hold_a_queue(store: Store, observer: Observe
     await store.queues.set_weight("q", 3)
     for state in TERMINAL_STATES:
         await bring(store, observer, Envelope(kind="mail", queue="q"), state)
-    await store.queues.delete("q")
+    await store.operations.delete_queue("q")
     queue = (await queues(store))["q"]
     assert (queue.weight, queue.unfinished_jobs) == (1, 0)
     assert queue.by_state == {state.value: 1 for state in TERMINAL_STATES}
@@ -222,7 +221,7 @@ async def test_deleting_waits_for_producers_that_are_held_to_the_limit(
     await store.queues.set_enqueue_limit("q", 5)
     async with somebody(headgate_database) as producer:
         await producer.execute("SELECT FROM headgate_enqueue_policy FOR UPDATE")
-        deleting = asyncio.create_task(store.queues.delete("q"))
+        deleting = asyncio.create_task(store.operations.delete_queue("q"))
         await blocked(observer)
         await producer.execute(
             "INSERT INTO headgate_job (ulid, kind, payload, fingerprint, queue, enqueued_at_ms,"

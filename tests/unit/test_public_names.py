@@ -10,22 +10,31 @@ import pytest
 import headgate
 
 PUBLIC = {
+    "ApiConfig",
     "BackendError",
     "Backpressure",
+    "CircuitBreaker",
     "CircuitOpen",
     "DuplicateJob",
+    "EnqueueContext",
     "EnqueueForbidden",
+    "EnqueueHook",
     "EnqueueOptions",
+    "EnqueuePipeline",
+    "EnqueuePlugin",
+    "EnqueueRequest",
     "Enqueued",
     "Envelope",
     "FingerprintQuarantined",
     "Headgate",
     "HeadgateError",
     "IdConflict",
+    "Identity",
     "InvalidRequest",
     "JobContext",
     "JobOptions",
     "LeaseLost",
+    "MiddlewareError",
     "NotFound",
     "NotOpen",
     "RateLimited",
@@ -43,9 +52,11 @@ PUBLIC = {
     "StoreSettings",
     "StoreUnavailable",
     "Task",
+    "TraceContextMiddleware",
     "Unique",
     "Worker",
     "WorkerConfig",
+    "create_app",
 }
 
 

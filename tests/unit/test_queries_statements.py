@@ -18,6 +18,7 @@ from headgate.model.job import JobFilter
 from headgate.model.lifecycle import OperatorAction, State
 from headgate.queries.enqueue import INPUTS, REQUIRED
 from headgate.queries.enqueue_one import FITTING
+from headgate.queries.retention import RECORDS
 from headgate.store.compilation import Compiled, Compiler
 from headgate.tables import metadata
 
@@ -34,12 +35,13 @@ def _sets(names: set[str], *alone: str) -> list[frozenset[str]]:
 
 _OPTIONAL_INPUTS = set(INPUTS) - REQUIRED
 _FILTERS = set(JobFilter.__struct_fields__) - {"state"}
+_DRIVERS = ("id", "tag", "tags_any", "fingerprint", "kind", "kinds", "queue")
 
 # What a parameter takes, by its type, and by its builder where the type does not say enough.
 _BY_TYPE: dict[Any, list[Any]] = {
     bool: [False, True],
     str: ["headgate_wakeup"],
-    str | None: [None, State.AVAILABLE, State.COMPLETED],
+    str | None: [None, State.AVAILABLE],
     State: list(State),
     tuple[State, ...]: [tuple(State), (State.AVAILABLE,)],
     OperatorAction: list(OperatorAction),
@@ -47,10 +49,13 @@ _BY_TYPE: dict[Any, list[Any]] = {
     tuple[tuple[str, str], ...]: [(("jit", "off"),)],
 }
 _BY_BUILDER: dict[tuple[str, str], list[Any]] = {
-    ("insert_jobs", "given"): _sets(_OPTIONAL_INPUTS, "unique_key", "tags", "pending"),
+    ("insert_jobs", "given"): _sets(_OPTIONAL_INPUTS, "unique_key"),
     ("insert_jobs", "shared"): [frozenset(), frozenset({"kind", "queue"})],
     ("insert_job", "given"): _sets(set(FITTING) - REQUIRED, "unique_key"),
-    ("page_of_jobs", "given"): _sets(_FILTERS, *sorted(_FILTERS)),
+    ("page_of_jobs", "driver"): [None, *_DRIVERS],
+    ("page_of_jobs", "others"): _sets(_FILTERS - {"id"}),
+    ("stream_sizes", "drivers"): [_DRIVERS[1:]],
+    ("prune", "name"): list(RECORDS),
     ("amend_holder", "replace"): list(range(16)),
     ("enter_available", "action"): [OperatorAction.PROMOTE, OperatorAction.RETRY],
 }
@@ -79,6 +84,8 @@ def shapes(name: str, build: Build) -> Iterator[Shape]:
 BUILDERS = dict(builders())
 
 _OBJECTS = "|".join([*(table.name for table in metadata.tables.values()), "headgate_state"])
+_CAST_STATE = re.compile(r"state(?: AS TEXT\)|::text)\s*(?:=|<|>|IN\b|!)", re.IGNORECASE)
+_BOUND_STATE = re.compile(r"\bstate\s*(?:=|<>|!=)\s*\$\d")
 _UNQUALIFIED = re.compile(rf"(?<![\w.])({_OBJECTS})\b")
 
 
@@ -94,17 +101,9 @@ def test_every_shape_compiles_for_every_schema(name: str) -> None:
             assert not _UNQUALIFIED.search(sql), told
             quoted = '"billing jobs"' if schema == ODD_SCHEMA else "public"
             assert set(re.findall(r'("[^"]*"|\w+)\.headgate_\w+', sql)) <= {quoted}, told
-
-
-@pytest.mark.parametrize("name", sorted(BUILDERS))
-def test_a_state_is_compared_as_it_is(name: str) -> None:
-    build = BUILDERS[name]
-    cast = re.compile(r"state(?: AS TEXT\)|::text)\s*(?:=|<|>|IN|!)", re.IGNORECASE)
-    bound = re.compile(r"\bstate\s*(?:=|<>|!=)\s*\$\d")
-    for shape in shapes(name, build):
-        sql = Compiled(build(**shape), "public").sql
-        assert not cast.search(sql), f"{name} {shape}"
-        assert not bound.search(sql), f"{name} {shape}"
+            # A cast or a parameter would hide the state from partial indexes.
+            assert not _CAST_STATE.search(sql), told
+            assert not _BOUND_STATE.search(sql), told
 
 
 @pytest.mark.parametrize("name", sorted(BUILDERS))

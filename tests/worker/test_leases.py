@@ -8,6 +8,7 @@ import time
 import pytest
 
 from headgate import Headgate, JobContext, LeaseLost, Store
+from headgate.model.job import Lease
 from headgate.model.lifecycle import State
 from tests.store.rows import Observer, job_row, state_of
 from tests.worker.conftest import StartWorker
@@ -152,6 +153,24 @@ async def test_bc_64_a_cancelled_job_stops_within_a_beat_without_notifications(
     assert await state_of(observer, job.id) == State.CANCELLED
 
 
+async def test_news_of_an_older_lease_does_not_stop_the_newer_attempt(
+    app: Headgate, start_worker: StartWorker, observer: Observer
+) -> None:
+    go_on = asyncio.Event()
+
+    @app.task("holds", retention_ms=60_000)
+    async def holds() -> None:
+        await go_on.wait()
+
+    job = await holds.enqueue()
+    worker = start_worker()
+    await eventually(lambda: worker.running == 1)
+    # What a renewal says that was under way when the job came back to this worker.
+    worker._lost(Lease(job.id, "an older one", 0))
+    go_on.set()
+    await reaches(observer, job.id, "completed")
+
+
 async def test_a_thread_learns_that_its_lease_is_lost(
     app: Headgate, start_worker: StartWorker, observer: Observer
 ) -> None:
@@ -238,11 +257,13 @@ async def test_bc_02_a_late_report_of_a_reclaimed_attempt_does_not_count(
     """The same worker takes the job again while its first attempt hangs in a thread."""
     runs: list[int] = []
     go_on = threading.Event()
+    contexts: list[JobContext] = []
 
     @app.task("hangs", retention_ms=60_000)
     def hangs(ctx: JobContext) -> str:
         runs.append(ctx.lease.fence)
         if len(runs) == 1:
+            contexts.append(ctx)
             go_on.wait(20)
             return "first"
         return "second"
@@ -257,6 +278,8 @@ async def test_bc_02_a_late_report_of_a_reclaimed_attempt_does_not_count(
     await observer.execute("UPDATE headgate_job SET scheduled_at_ms = 0 WHERE ulid = $1", job.id)
     assert await store.upkeep.promote_due(10) == 1
     await reaches(observer, job.id, "completed")
+    # Long before the next renewal, which would have told it too.
+    assert contexts[0].stopped
     go_on.set()
     await eventually(lambda: not worker.running and worker.held == 0)
     row = await job_row(observer, job.id)

@@ -115,9 +115,34 @@ async def test_the_second_signal_releases_at_once(
     process.signal(signal.SIGTERM)
     await eventually(lambda: kind == "blocks" or process.says("drains: 1 jobs run"), limit_ms=2_000)
     process.signal(signal.SIGINT)
-    process.ended(2_000)
+    # Only a loop that does not react is given up, and says so with its status.
+    assert process.ended(2_000) == (1 if kind == "blocks" else 0), process.output
     assert await running_jobs(observer) == 0
     assert await untouched(observer, job_id)
+
+
+async def test_reports_that_are_ready_survive_a_blocked_event_loop(
+    store: Store, start_process: StartProcess, observer: Observer
+) -> None:
+    """One handler ends, the next one blocks the loop before anything can be sent."""
+    app = Headgate()
+    app.bind(store)
+
+    @app.task("sleeps", retention_ms=60_000)
+    async def sleeps(seconds: float) -> None: ...
+
+    @app.task("blocks")
+    async def blocks(seconds: float) -> None: ...
+
+    ready, blocked = await app.enqueue_many([sleeps.job(0.0), blocks.job(60.0)])
+    process = start_process(SLEEPER.replace("await asyncio.sleep(seconds)", "pass"))
+    await eventually(lambda: process.says("blocks"))
+    assert await state_of(observer, ready.id) == State.RUNNING
+    process.signal(signal.SIGTERM)
+    process.signal(signal.SIGINT)
+    assert process.ended(2_000) == 1
+    assert await state_of(observer, ready.id) == State.COMPLETED
+    assert await untouched(observer, blocked.id)
 
 
 async def test_bc_35_what_was_taken_ahead_goes_back(

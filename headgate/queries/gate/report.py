@@ -69,7 +69,7 @@ def report(
         missing=_partitions(steps.roomy, "missing"),
         drained=_drained(steps.open_lane, steps.candidate),
         more=or_(_count(steps.cut) > number(0), _count(steps.candidate) > chosen),
-        vain=_vain(steps.level, steps.lane, steps.candidate),
+        vain=_vain(steps),
         deeper=_deeper(steps.level),
     )
     return case((chosen < CAPACITY, always_said.op("||")(said_when_short)), else_=always_said)
@@ -117,10 +117,12 @@ def _stops(lane: CTE) -> ColumnElement[Any]:
     return _list(_place(lane).where(_is_last(lane)))
 
 
-def _vain(level: CTE, lane: CTE, candidate: CTE) -> ColumnElement[Any]:
+def _vain(steps: Steps) -> ColumnElement[Any]:
     """A level that gave something needs no such push: its cursor follows those that are served.
     To push it as well would pass over those whose turn is next.
     """
+    level, lane, candidate = steps.level, steps.lane, steps.candidate
+    filtered = steps.classes is not None or steps.roomy is not None
 
     def unfruitful(step: CTE) -> ColumnElement[bool]:
         drawn = (
@@ -131,13 +133,12 @@ def _vain(level: CTE, lane: CTE, candidate: CTE) -> ColumnElement[Any]:
         )
         return drawn.is_(None)
 
+    found = _place(lane).where(_is_last(lane), unfruitful(lane))
+    if not filtered:
+        return _list(found)
     blocked = walk_end(level)
-    return _list(
-        union_all(
-            _place(lane).where(_is_last(lane), unfruitful(lane)),
-            _place(blocked).select_from(level.join(blocked, always())).where(unfruitful(level)),
-        )
-    )
+    passed = _place(blocked).select_from(level.join(blocked, always())).where(unfruitful(level))
+    return _list(union_all(found, passed))
 
 
 def _is_last(lane: CTE) -> ColumnElement[bool]:
