@@ -197,17 +197,6 @@ Index(
     job.c.id,
     postgresql_where=_AVAILABLE,
 )
-# The age of the oldest waiting job of a partition. What is always true in its condition must stand
-# in a read too; the gate's draw does without, or the planner would take this narrower index for it
-# and walk every job of the partition that is pinned elsewhere or of another lane.
-Index(
-    "headgate_job_oldest",
-    job.c.queue,
-    job.c.partition_key,
-    job.c.scheduled_at_ms,
-    job.c.id,
-    postgresql_where=text("state = 'available' AND scheduled_at_ms >= 0"),
-)
 # Tokens waiting ahead in a rate class.
 Index(
     "headgate_job_rate_class",

@@ -320,13 +320,6 @@ def upgrade() -> None:
         unique=False,
         postgresql_where=sa.text("state = 'available'"),
     )
-    op.create_index(
-        "headgate_job_oldest",
-        "headgate_job",
-        ["queue", "partition_key", "scheduled_at_ms", "id"],
-        unique=False,
-        postgresql_where=sa.text("state = 'available' AND scheduled_at_ms >= 0"),
-    )
     op.create_index("headgate_job_queue", "headgate_job", ["queue", "state", "id"], unique=False)
     op.create_index(
         "headgate_job_rate_class",

@@ -13,7 +13,7 @@ from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response, json_response
 from headgate.api.wire import I64, U32, U64, narrower
 from headgate.model.access import Role
-from headgate.model.limits import MAX_INT32, MAX_MS
+from headgate.model.limits import MAX_INT32
 from headgate.model.queue import (
     BlockedJobs,
     BlockReasons,
@@ -99,7 +99,7 @@ class HistoryQuery(msgspec.Struct, kw_only=True, frozen=True):
     bucket_ms: Annotated[
         I64,
         Meta(description="How long a bucket is."),
-        narrower(minimum=60_000, maximum=MAX_MS),
+        narrower(minimum=60_000),
     ] = 60_000
 
 

@@ -24,10 +24,12 @@ from sqlalchemy import (
 from headgate.model.lifecycle import LIVE
 from headgate.queries.clock import MINUTE_MS, instant, minute
 from headgate.queries.counts import counted, is_cut, known_queues, unfolded
+from headgate.queries.lanes import LANE
 from headgate.queries.literals import always, number, word
 from headgate.queries.shapes import materialized, page_offset, page_size, total
 from headgate.queries.states import is_live, is_state
 from headgate.tables import (
+    active_partition,
     enqueue_policy,
     job,
     partition_count,
@@ -38,6 +40,7 @@ from headgate.tables import (
 )
 
 MAX_PARTITIONS: Final = 1_000
+MAX_LANES: Final = 2_000
 """How many partitions of a queue are looked at; beyond, its quiet groups are approximate."""
 
 _MINUTES: Final = 2
@@ -256,19 +259,7 @@ def _judged(known: CTE) -> Select[Any]:
 
 def _groups(judged: CTE) -> Select[Any]:
     """Per queue: the noisy partitions together, and the due time of what has waited longest."""
-    oldest = (
-        select(job.c.scheduled_at_ms)
-        .where(
-            judged.c.available > number(0),
-            job.c.queue == judged.c.queue,
-            job.c.partition_key == judged.c.partition_key,
-            is_state(job.c.state, "available"),
-            job.c.scheduled_at_ms >= number(0),
-        )
-        .order_by(job.c.scheduled_at_ms, job.c.id)
-        .limit(number(1))
-        .lateral("oldest")
-    )
+    oldest = _oldest(judged).subquery("oldest")
     noisy = judged.c.noisy
     return (
         select(
@@ -277,10 +268,55 @@ def _groups(judged: CTE) -> Select[Any]:
             total(judged.c.backlog, noisy).label("noisy_backlog"),
             total(judged.c.arrived, noisy).label("noisy_arrived"),
             total(judged.c.completed, noisy).label("noisy_completed"),
-            func.min(oldest.c.scheduled_at_ms).label("oldest_at_ms"),
-            func.min(oldest.c.scheduled_at_ms).filter(~noisy).label("quiet_oldest_at_ms"),
+            func.min(oldest.c.due_at_ms).label("oldest_at_ms"),
+            func.min(oldest.c.due_at_ms).filter(~noisy).label("quiet_oldest_at_ms"),
             func.bool_or(judged.c.cut).label("partitions_cut"),
         )
-        .select_from(judged.outerjoin(oldest, always()))
+        .select_from(
+            judged.outerjoin(
+                oldest,
+                and_(
+                    oldest.c.queue == judged.c.queue,
+                    oldest.c.partition_key == judged.c.partition_key,
+                ),
+            )
+        )
         .group_by(judged.c.queue)
+    )
+
+
+def _oldest(judged: CTE) -> Select[Any]:
+    """Per partition, the due time of what has waited longest: the least of its lanes' heads."""
+    queue = select(judged.c.queue).distinct().subquery("queue")
+    entry = (
+        select(*(active_partition.c[name] for name in LANE))
+        .where(active_partition.c.queue == queue.c.queue)
+        .order_by(
+            active_partition.c.queue,
+            active_partition.c.sticky_worker,
+            active_partition.c.priority.desc(),
+            active_partition.c.partition_key,
+            active_partition.c.rate_class,
+        )
+        .limit(number(MAX_LANES))
+        .lateral("entry")
+    )
+    head = (
+        select(job.c.scheduled_at_ms)
+        .where(
+            *(job.c[name] == entry.c[name] for name in LANE),
+            is_state(job.c.state, "available"),
+        )
+        .order_by(job.c.scheduled_at_ms, job.c.id)
+        .limit(number(1))
+        .lateral("head")
+    )
+    return (
+        select(
+            entry.c.queue,
+            entry.c.partition_key,
+            func.min(head.c.scheduled_at_ms).label("due_at_ms"),
+        )
+        .select_from(queue.join(entry, always()).join(head, always()))
+        .group_by(entry.c.queue, entry.c.partition_key)
     )

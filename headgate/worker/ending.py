@@ -1,4 +1,4 @@
-"""How a worker lets go of what it holds: in order while there is time, at once when there is none."""
+"""How a worker lets go of what it holds: in order while there is time, else at once."""
 
 import asyncio
 import logging

@@ -13,15 +13,14 @@ from headgate.duties.loop import Loop, all_loops
 from headgate.duties.outage import Backoff, OutageLog
 from headgate.duties.runner import DutyRunner
 from headgate.model.errors import StoreRefused, StoreUnavailable
-from headgate.model.job import Acknowledgement, Claim, Lease, WorkerBeat
+from headgate.model.job import WorkerBeat
 from headgate.store.store import Store
 from headgate.worker.acknowledgements import Acknowledgements
-from headgate.worker.attempt import Attempt, Stop, Workbench
 from headgate.worker.config import WorkerConfig
+from headgate.worker.custody import Custody
 from headgate.worker.ending import Ending
 from headgate.worker.heartbeat import Heartbeat
 from headgate.worker.loop import AdmissionLoop
-from headgate.worker.outcomes import LeaseLost
 from headgate.worker.polling import PollWindow
 from headgate.worker.shutdown import Shutdown
 from headgate.worker.slots import Slots
@@ -60,22 +59,24 @@ class Worker:
         self._window = PollWindow()
         self._slots = Slots(self.config)
         self._threads = HandlerThreads(self.config.threads or self.config.concurrency)
-        self._bench = Workbench(
+        self._acknowledgements = Acknowledgements(
+            store, settled=self._slots.settled, outage=self._outage
+        )
+        self._custody = Custody(
+            store,
             worker_id=self.worker_id,
             tasks=app.tasks,
             threads=self._threads,
-            extend=self._extend,
-            ended=self._ended,
-        )
-        self._acknowledgements = Acknowledgements(
-            store, settled=self._slots.settled, outage=self._outage
+            lease_ms=self.config.lease_ms,
+            slots=self._slots,
+            acknowledgements=self._acknowledgements,
         )
         self._admission = AdmissionLoop(
             store,
             self.config,
             worker_id=self.worker_id,
             slots=self._slots,
-            admitted=self._take,
+            admitted=self._custody.take,
             window=self._window,
             outage=self._outage,
         )
@@ -84,7 +85,7 @@ class Worker:
             lease_ms=self.config.lease_ms,
             held=self._slots.held,
             beat=self._beat,
-            lost=self._lost,
+            lost=self._custody.lost,
             command=self.obey,
             failed=self._heart_failed,
             outage=self._outage,
@@ -255,44 +256,6 @@ class Worker:
             resigned.cancel()
             running.cancel()
             await asyncio.wait((running,))
-
-    def _take(self, claims: Sequence[Claim]) -> None:
-        lease_ms = self.config.lease_ms
-        bench = self._bench
-        for replaced in self._slots.take([Attempt(claim, bench, lease_ms) for claim in claims]):
-            self._lose(replaced)
-
-    def _ended(self, attempt: Attempt, report: Acknowledgement | None) -> None:
-        if report is None:
-            self._slots.settled(attempt)
-        else:
-            self._acknowledgements.put(attempt, report)
-        self._slots.ended(attempt)
-
-    def _lost(self, lease: Lease) -> None:
-        attempt = self._slots.held.get(lease.job_id)
-        if attempt is not None and attempt.lease == lease and not attempt.ended:
-            self._lose(attempt)
-
-    def _lose(self, attempt: Attempt) -> None:
-        if attempt.ended:
-            return
-        logger.warning(
-            "job %s (%s): the lease is lost; stopping", attempt.claim.job_id, attempt.claim.kind
-        )
-        # Nothing that is not ours any more may be renewed or counted.
-        self._slots.settled(attempt)
-        if attempt.started:
-            attempt.stop(Stop.LEASE_LOST)
-        else:
-            attempt.abandon(Stop.LEASE_LOST)
-
-    async def _extend(self, attempt: Attempt, by_ms: int) -> None:
-        lost = await self._store.leases.renew([attempt.lease], by_ms)
-        if lost:
-            self._lose(attempt)
-            raise LeaseLost(attempt.claim.job_id)
-        attempt.lease_ms = max(attempt.lease_ms, by_ms)
 
     def _announce(self, status: str) -> None:
         self._status = status

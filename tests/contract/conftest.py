@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from headgate.api.application import create_app
 from headgate.api.config import ApiConfig
 from headgate.store.store import Store
 from tests.contract.client import Client
+from tests.contract.serving import Start, starting
 
 
 @pytest.fixture
@@ -28,3 +30,10 @@ def empty_database(headgate_clones: Any) -> Iterator[str]:
     name = f"headgate_empty_{secrets.token_hex(4)}"
     yield headgate_clones.clone("template0", name)
     headgate_clones.drop(name)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts `headgate api`."""
+    with starting(tmp_path) as run:
+        yield run

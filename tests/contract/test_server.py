@@ -1,79 +1,13 @@
 """`headgate api` as a process: what it refuses to start with, and how it starts and ends."""
 
-import http.client
-import os
-import re
 import signal
 import socket
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeAlias
-from urllib.parse import urlsplit
 
 import pytest
 from sqlalchemy import make_url
 
-COMMAND = (sys.executable, "-m", "headgate.cli", "api")
-ROOT = Path(__file__).parents[2]
-LIMIT_S = 30
-
-Start: TypeAlias = Callable[..., "subprocess.Popen[str]"]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    started: list[subprocess.Popen[str]] = []
-
-    def run(dsn: str | None, *arguments: str, port: int = 0) -> "subprocess.Popen[str]":
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        environment.pop("HEADGATE_DATABASE_URL", None)
-        if dsn is not None:
-            environment["HEADGATE_DATABASE_URL"] = dsn
-        process = subprocess.Popen(
-            [*COMMAND, "--port", str(port), *arguments],
-            env=environment,
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
-
-    yield run
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-def address_of(process: "subprocess.Popen[str]") -> tuple[str, int]:
-    """Waits for the line that says where it listens."""
-    assert process.stderr is not None
-    for line in process.stderr:
-        if found := re.search(r"serving (\S+)", line):
-            parts = urlsplit(found[1])
-            return str(parts.hostname), int(parts.port or 0)
-    raise AssertionError("it ended before it served")
-
-
-def ask(address: tuple[str, int], method: str, path: str) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection(*address, timeout=LIMIT_S)
-    connection.request(method, path)
-    answer = connection.getresponse()
-    body = answer.read()
-    connection.close()
-    return answer.status, body
-
-
-def complaint(process: "subprocess.Popen[str]") -> str:
-    """The one line that a process leaves when it does not start."""
-    output, errors = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 1, errors
-    assert output == ""
-    (line,) = errors.splitlines()
-    return line
+from tests.contract.serving import LIMIT_S, Start, address_of, ask, complaint
 
 
 def test_it_serves_and_ends_well(start: Start, headgate_database: str) -> None:

@@ -65,6 +65,8 @@ async def test_each_job_by_its_first_reason(store: Store, observer: Observer) ->
     await bucket(observer, "smtp", 5, window_ms=HOUR_MS, tokens=1)
     await bucket(observer, "paused", 5, window_ms=HOUR_MS, paused=True)
     await limit_queue(store, 2)
+    await store.workers.heartbeat(beat("dead", "q"))
+    await observer.execute("UPDATE headgate_worker SET heartbeat_at_ms = 1")
     await store.workers.heartbeat(beat("alive", "q"))
     await store.workers.heartbeat(beat("busy", "other", "q"))
     await store.workers.heartbeat(beat("elsewhere", "other"))

@@ -29,6 +29,11 @@ SELECT $1 || '-' || number, 'mail', '', '', $1, 'p' || lpad(number::text, 5, '0'
 FROM generate_series(1, $2::int) AS number
 """
 
+_LANES = """
+INSERT INTO headgate_active_partition (queue, partition_key)
+SELECT queue, partition_key FROM headgate_job WHERE queue = $1
+"""
+
 _COUNTER = """
 INSERT INTO headgate_partition_counter (queue, partition_key, bucket_ms, arrived, completed)
 VALUES ($1, $2, $3, $4, $5)
@@ -152,6 +157,7 @@ async def test_more_partitions_than_are_looked_at(
     store: Store, observer: Observer, folded: bool
 ) -> None:
     await observer.execute(_WAIT, "q", 1_000)
+    await observer.execute(_LANES, "q")
     if folded:
         await fold(store)
     queue = await one(store)

@@ -15,20 +15,18 @@ variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable")
 
 async def test_threads_are_started_as_needed_and_used_again() -> None:
     threads = HandlerThreads(2)
-    release = threading.Event()
+    both = threading.Barrier(2, timeout=10)
     names: set[str] = set()
 
     def work(number: int) -> int:
         names.add(threading.current_thread().name)
-        release.wait(10)
+        both.wait()
         return number
 
-    futures = [threads.submit(work, number) for number in range(5)]
-    release.set()
-    assert [await future for future in futures] == [(number, None) for number in range(5)]
-    assert len(names) == 2
-    assert (await threads.submit(work, 9))[0] == 9
-    assert len(names) == 2
+    for _ in range(3):
+        futures = [threads.submit(work, number) for number in range(2)]
+        assert [await future for future in futures] == [(0, None), (1, None)]
+    assert names == {"headgate handler 0", "headgate handler 1"}
     threads.close()
 
 

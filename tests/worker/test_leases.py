@@ -166,7 +166,7 @@ async def test_news_of_an_older_lease_does_not_stop_the_newer_attempt(
     worker = start_worker()
     await eventually(lambda: worker.running == 1)
     # What a renewal says that was under way when the job came back to this worker.
-    worker._lost(Lease(job.id, "an older one", 0))
+    worker._custody.lost(Lease(job.id, "an older one", 0))
     go_on.set()
     await reaches(observer, job.id, "completed")
 

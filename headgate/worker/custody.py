@@ -1,0 +1,82 @@
+"""What is a worker's own, from the claim to the settled report, and how it can be lost before."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headgate.client.task import Task
+from headgate.model.job import Acknowledgement, Claim, Lease
+from headgate.store.store import Store
+from headgate.worker.acknowledgements import Acknowledgements
+from headgate.worker.attempt import Attempt, Stop, Workbench
+from headgate.worker.outcomes import LeaseLost
+from headgate.worker.slots import Slots
+from headgate.worker.threads import HandlerThreads
+
+logger = logging.getLogger("headgate.worker")
+
+
+class Custody:
+    """Turns claims into attempts and sees each of them to its end."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        worker_id: str,
+        tasks: Mapping[str, Task[Any]],
+        threads: HandlerThreads,
+        lease_ms: int,
+        slots: Slots,
+        acknowledgements: Acknowledgements,
+    ) -> None:
+        self._store = store
+        self._lease_ms = lease_ms
+        self._slots = slots
+        self._acknowledgements = acknowledgements
+        self._bench = Workbench(
+            worker_id=worker_id,
+            tasks=tasks,
+            threads=threads,
+            extend=self._extend,
+            ended=self._ended,
+        )
+
+    def take(self, claims: Sequence[Claim]) -> None:
+        """Begins what was admitted."""
+        attempts = [Attempt(claim, self._bench, self._lease_ms) for claim in claims]
+        for replaced in self._slots.take(attempts):
+            self._lose(replaced)
+
+    def lost(self, lease: Lease) -> None:
+        """The store says that this lease is lost. It may speak of an attempt before this one."""
+        attempt = self._slots.held.get(lease.job_id)
+        if attempt is not None and attempt.lease == lease:
+            self._lose(attempt)
+
+    def _lose(self, attempt: Attempt) -> None:
+        if attempt.ended:
+            # Its report is on the way; the answer to that will say the same.
+            return
+        logger.warning(
+            "job %s (%s): the lease is lost; stopping", attempt.claim.job_id, attempt.claim.kind
+        )
+        # Nothing that is not ours any more may be renewed or counted.
+        self._slots.settled(attempt)
+        if attempt.started:
+            attempt.stop(Stop.LEASE_LOST)
+        else:
+            attempt.abandon(Stop.LEASE_LOST)
+
+    def _ended(self, attempt: Attempt, report: Acknowledgement | None) -> None:
+        if report is None:
+            self._slots.settled(attempt)
+        else:
+            self._acknowledgements.put(attempt, report)
+        self._slots.ended(attempt)
+
+    async def _extend(self, attempt: Attempt, by_ms: int) -> None:
+        if await self._store.leases.renew([attempt.lease], by_ms):
+            self._lose(attempt)
+            raise LeaseLost(attempt.claim.job_id)
+        attempt.lease_ms = max(attempt.lease_ms, by_ms)
