@@ -65,6 +65,7 @@ class BatchedBody(msgspec.Struct, kw_only=True, frozen=True):
         "All of them are in.",
         BatchedBody,
         headers={REPLAYED: "`true` on an answer that is given again."},
+        links={"first": ("read_job", {"id": "$response.body#/ids/0"})},
         examples={"ids": BatchedBody(ids=["mail-17", "hg019ad8a1b2c3f00dcafe5"])},
     ),
     Answer(

@@ -9,7 +9,6 @@ from starlette.responses import Response
 from headgate.api.errors import ErrorBody
 from headgate.api.operations import Answer, operation
 from headgate.api.paging import BAD_LIMIT, PageQuery, page_answer, page_response
-from headgate.api.queues import CHANGED
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response, json_response
 from headgate.api.wire import U64, Name, narrower
@@ -68,7 +67,14 @@ async def read_concurrency_limit(request: ApiRequest, name: str) -> Response:
 @operation(
     "PUT",
     "/concurrency-limits/{name}",
-    CHANGED,
+    Answer(
+        200,
+        "Done. No body.",
+        links={
+            name: (name, {"name": "$request.path.name"})
+            for name in ("read_concurrency_limit", "delete_concurrency_limit")
+        },
+    ),
     Answer(
         400,
         "This limit cannot be.",

@@ -82,7 +82,12 @@ class CountJobs(msgspec.Struct, kw_only=True, frozen=True):
 @operation(
     "GET",
     "/jobs",
-    Answer(200, "A page of jobs, newest first, and where the next one begins.", JobPage),
+    Answer(
+        200,
+        "A page of jobs, newest first, and where the next one begins.",
+        JobPage,
+        links={"first": ("read_job", {"id": "$response.body#/jobs/0/id"})},
+    ),
 )
 async def list_jobs(request: ApiRequest, query: ListJobs) -> Response:
     """List jobs.

@@ -30,14 +30,18 @@ ANYONE: Final = tuple(Role)
 
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 
+Links = Mapping[str, tuple[str, Mapping[str, str]]]
+"""Where the contents of an answer lead: a name, the operation, and the sources of its path
+parameters.
+"""
+
 Handler = Callable[..., Awaitable[Response]]
 
 
 class Answer(msgspec.Struct, frozen=True):
     """One answer of an operation as the document shows it; `body` None means an empty one.
 
-    An answer with a `name` is shared by many operations and stands in the document once. `links`
-    say where its contents lead: a name, the operation, and where its path parameters come from.
+    An answer with a `name` is shared by many operations and stands in the document once.
     """
 
     status: int
@@ -46,7 +50,7 @@ class Answer(msgspec.Struct, frozen=True):
     media_type: str = "application/json"
     headers: Mapping[str, str] = {}
     examples: Mapping[str, Any] = {}
-    links: Mapping[str, tuple[str, Mapping[str, str]]] = {}
+    links: Links = {}
     name: str = ""
 
 

@@ -7,7 +7,7 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from headgate.api.errors import ErrorBody
-from headgate.api.operations import Answer
+from headgate.api.operations import Answer, Links
 from headgate.api.responses import json_response
 from headgate.api.wire import U64, narrower
 from headgate.model.page import MAX_PAGE, Page, PageRequest
@@ -43,7 +43,9 @@ BAD_LIMIT: Final = Answer(
 )
 
 
-def page_answer(description: str, entry: Any, **examples: Any) -> Answer:
+def page_answer(
+    description: str, entry: Any, *, links: Links | None = None, **examples: Any
+) -> Answer:
     """The answer of a list in pages, for the document; `examples` are lists."""
     return Answer(
         200,
@@ -51,6 +53,7 @@ def page_answer(description: str, entry: Any, **examples: Any) -> Answer:
         list[entry],
         headers={NEXT_CURSOR: "Where the next page begins; absent on the last one."},
         examples=examples,
+        links=links or {},
     )
 
 

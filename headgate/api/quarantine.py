@@ -25,7 +25,12 @@ _EXAMPLE: Final = QuarantinedFingerprint(
     "GET",
     "/quarantine",
     page_answer(
-        "A page of the fingerprints, newest first.", QuarantinedFingerprint, entries=[_EXAMPLE]
+        "A page of the fingerprints, newest first.",
+        QuarantinedFingerprint,
+        entries=[_EXAMPLE],
+        links={
+            "release": ("release_fingerprint", {"fingerprint": "$response.body#/0/fingerprint"})
+        },
     ),
     BAD_LIMIT,
 )

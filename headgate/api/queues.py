@@ -106,7 +106,15 @@ class HistoryQuery(msgspec.Struct, kw_only=True, frozen=True):
 @operation(
     "GET",
     "/queues",
-    page_answer("A page of the queues by name.", QueueStatistics, queues=[_EXAMPLE]),
+    page_answer(
+        "A page of the queues by name.",
+        QueueStatistics,
+        queues=[_EXAMPLE],
+        links={
+            name: (name, {"queue": "$response.body#/0/queue"})
+            for name in ("read_queue_history", "read_blocked_jobs", "delete_queue")
+        },
+    ),
     BAD_LIMIT,
 )
 async def list_queues(request: ApiRequest, query: PageQuery) -> Response:

@@ -9,7 +9,6 @@ from starlette.responses import Response
 from headgate.api.errors import ErrorBody
 from headgate.api.operations import Answer, operation
 from headgate.api.paging import BAD_LIMIT, PageQuery, page_answer, page_response
-from headgate.api.queues import CHANGED
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response, json_response
 from headgate.api.wire import I64, narrower
@@ -53,7 +52,12 @@ class RateClassBody(msgspec.Struct, kw_only=True, frozen=True):
 @operation(
     "GET",
     "/rate-classes",
-    page_answer("A page of the rate classes by name.", RateClass, classes=[_EXAMPLE]),
+    page_answer(
+        "A page of the rate classes by name.",
+        RateClass,
+        classes=[_EXAMPLE],
+        links={"first": ("read_rate_class", {"name": "$response.body#/0/name"})},
+    ),
     BAD_LIMIT,
 )
 async def list_rate_classes(request: ApiRequest, query: PageQuery) -> Response:
@@ -78,7 +82,14 @@ async def read_rate_class(request: ApiRequest, name: str) -> Response:
 @operation(
     "PUT",
     "/rate-classes/{name}",
-    CHANGED,
+    Answer(
+        200,
+        "Done. No body.",
+        links={
+            name: (name, {"name": "$request.path.name"})
+            for name in ("read_rate_class", "delete_rate_class")
+        },
+    ),
     Answer(
         400,
         "These terms cannot be.",

@@ -67,7 +67,12 @@ class SignalBody(msgspec.Struct, kw_only=True, frozen=True):
 @operation(
     "GET",
     "/workers",
-    page_answer("A page of the live workers by id.", WorkerView, workers=[_WORKER]),
+    page_answer(
+        "A page of the live workers by id.",
+        WorkerView,
+        workers=[_WORKER],
+        links={"signal": ("signal_worker", {"worker_id": "$response.body#/0/worker_id"})},
+    ),
     BAD_LIMIT,
 )
 async def list_workers(request: ApiRequest, query: PageQuery) -> Response:

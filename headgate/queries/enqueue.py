@@ -187,7 +187,9 @@ def insert_jobs(
         values["id"] = source.c.row_id
     rows = select(*values.values()).select_from(source.join(clock, always()))
     if guarded:
-        rows = rows.where(*guards(value, given, chosen_ids=chosen_ids, request=request))
+        rows = rows.where(
+            *guards(value, given, batch=source, chosen_ids=chosen_ids, request=request)
+        )
     writing = insert(job).from_select(list(values), rows.order_by(*_order(source)))
     if tolerant:
         writing = writing.on_conflict_do_nothing()
@@ -267,35 +269,46 @@ def _placement(
 
 
 def guards(
-    source: Any, given: frozenset[str], *, chosen_ids: bool, request: bool
+    source: Any,
+    given: frozenset[str],
+    *,
+    batch: CTE | None = None,
+    chosen_ids: bool,
+    request: bool,
 ) -> list[ColumnElement[bool]]:
-    """What must not exist for the inputs in `source`. Each is asked once, through an index."""
-    guards = [
-        _none(quarantine.c.fingerprint == source["fingerprint"]),
-        _none(
+    """What must not exist for the inputs in `source`, which come from the rows of `batch`."""
+    obstacles: list[tuple[ColumnElement[bool], ...]] = [
+        (quarantine.c.fingerprint == source["fingerprint"],),
+        (
             enqueue_policy.c.queue == source["queue"],
             enqueue_policy.c.max_unfinished_jobs.is_not(None),
         ),
     ]
     if chosen_ids:
-        guards.append(_none(job.c.ulid == source["id"]))
+        obstacles.append((job.c.ulid == source["id"],))
     if "unique_key" in given:
         held = job.c.unique_key == source["unique_key"]
-        guards.append(_none(held, is_live(job.c.state)))
-        guards.append(_none(held, job.c.unique_expires_at_ms.is_not(None)))
+        obstacles.append((held, is_live(job.c.state)))
+        obstacles.append((held, job.c.unique_expires_at_ms.is_not(None)))
     if request:
-        guards.append(
-            _none(
+        obstacles.append(
+            (
                 enqueue_key.c.scope == bindparam("request_scope", type_=Text),
                 enqueue_key.c.key == bindparam("request_key", type_=Text),
             )
         )
-    return guards
+    return [_none(batch, *conditions) for conditions in obstacles]
 
 
-def _none(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+def _none(batch: CTE | None, *conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+    one = number(1)
+    met = select(one).where(*conditions)
+    if batch is not None:
+        # Job by job, through an index: as a join it could be read the other way round, and whole.
+        first = met.limit(one).correlate(batch).lateral("met")
+        met = select(one).select_from(batch.join(first, always()))
     # Uncorrelated: one job that something speaks against keeps the whole batch out.
-    return ~select(number(1)).where(*conditions).correlate(None).exists()
+    return ~met.correlate(None).exists()
 
 
 def _insert_tags(inserted: CTE, source: CTE) -> Insert:

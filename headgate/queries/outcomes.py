@@ -304,11 +304,7 @@ def renew() -> Executable:
     held = select(job.c.id, *source.c).where(holds(source)).cte("held").prefix_with("MATERIALIZED")
     free = (
         select(job.c.id)
-        .where(
-            job.c.id == held.c.id,
-            job.c.fence == held.c.fence,
-            job.c.state == state_value("running"),
-        )
+        .where(job.c.id == held.c.id, job.c.lease_id == held.c.lease_id)
         .with_for_update(key_share=True, skip_locked=True)
         .lateral("free")
     )

@@ -152,8 +152,8 @@ def _rates(queue: CTE, flow: CTE, clock: CTE) -> Select[Any]:
 def _known_partitions(queue: CTE, entries: CTE, flow: CTE, clock: CTE) -> Select[Any]:
     """Partitions that hold unfinished jobs or had any in the last minutes: idle ones are peers too.
 
-    `read` is how many base rows of the queue were read. Where those stop at their limit, what may
-    have been emptied since stays too: it cannot be told from what was left out.
+    Where the base rows of a queue stop at their limit, partitions that were emptied since stay too:
+    they are more than are looked at, which is all that can be told of what was left out.
     """
     zero, stateless = number(0), job.c.state.type
     first = (
@@ -222,7 +222,6 @@ def _known_partitions(queue: CTE, entries: CTE, flow: CTE, clock: CTE) -> Select
             total(rows.c.n, is_state(rows.c.state, "available")).label("available"),
             arrived.label("arrived"),
             completed.label("completed"),
-            read.label("read"),
         )
         .group_by(rows.c.queue, rows.c.partition_key)
         .having(or_(backlog + arrived + completed > zero, read >= number(_BASE_ROWS)))
@@ -238,7 +237,7 @@ def _judged(known: CTE) -> Select[Any]:
     placed = select(
         known,
         place.label("place"),
-        or_(beyond, known.c.read >= number(_BASE_ROWS)).label("cut"),
+        beyond.label("cut"),
     ).subquery("placed")
     compared = (
         select(

@@ -41,6 +41,21 @@ class Exchange:
         self._news = asyncio.Event()
         self._messages: list[Message] = [{"type": "http.request", "body": body}]
         self._sent: list[Message] = []
+        self._taking = asyncio.Event()
+        self._taking.set()
+
+    @property
+    def complete(self) -> bool:
+        """Whether the answer has come to its end."""
+        return bool(self._sent) and not self._sent[-1].get("more_body", True)
+
+    def stall(self) -> None:
+        """Takes nothing more, as a client whose buffers are full."""
+        self._taking.clear()
+
+    def resume(self) -> None:
+        """Takes again what is sent."""
+        self._taking.set()
 
     async def receive(self) -> Message:
         if self._messages:
@@ -49,6 +64,7 @@ class Exchange:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
+        await self._taking.wait()
         self._sent.append(message)
         self._news.set()
         if self.brief and b"text/event-stream" in dict(message.get("headers", ())).get(

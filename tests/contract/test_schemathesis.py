@@ -47,6 +47,14 @@ SCHEMA: Final = schemathesis.openapi.from_dict(
     build_document(OPERATIONS, VERSION), config=CONFIG
 ).exclude(operation_id="follow_events")
 
+SETTINGS: Final = settings(
+    max_examples=EXAMPLES,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
 _keys: Final = count()
 
 
@@ -101,12 +109,16 @@ def address(headgate_clones: Any, headgate_template: str) -> Iterator[str]:
 
 
 @SCHEMA.parametrize()
-@settings(
-    max_examples=EXAMPLES,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+@SETTINGS
 def test_the_document_is_true(case: Any, address: str) -> None:
     case.call_and_validate(base_url=address)
+
+
+def test_every_link_leads_where_it_says(address: str) -> None:
+    """Operations one after the other, each fed with what the one before was answered."""
+
+    class Journey(SCHEMA.as_state_machine()):  # type: ignore[misc] # made when the test runs
+        def get_call_kwargs(self, case: Any) -> dict[str, Any]:
+            return {"base_url": address}
+
+    Journey.run(settings=settings(SETTINGS, max_examples=2 * EXAMPLES, stateful_step_count=10))

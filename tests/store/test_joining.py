@@ -155,10 +155,13 @@ async def test_jobs_appear_with_the_commit_and_not_before(join: Any, observer: A
 
 
 async def test_a_rollback_leaves_nothing(join: Any, observer: Any) -> None:
-    with pytest.raises(Undone):
+    async def enqueue_and_fail() -> None:
         async with join() as joined:
             await joined.enqueue([job(), job()])
             raise Undone
+
+    with pytest.raises(Undone):
+        await enqueue_and_fail()
     assert await observer.fetchval("SELECT count(*) FROM headgate_job") == 0
     assert await observer.fetchval("SELECT count(*) FROM headgate_active_partition") == 0
 
