@@ -69,6 +69,13 @@ OTHER_METHOD: Final = Answer(
     headers={"allow": "The methods of the path, between commas."},
     name="OtherMethod",
 )
+TOO_SLOW: Final = Answer(
+    408,
+    "The body does not come.",
+    ErrorBody,
+    examples={"too slow": ErrorBody(error="the request body does not come")},
+    name="TooSlow",
+)
 TOO_LARGE: Final = Answer(413, "The body is too large.", ErrorBody, name="TooLarge")
 MEDIA_TYPE: Final = Answer(
     415,
@@ -107,6 +114,7 @@ SHARED: Final = (
     FORBIDDEN,
     READ_ONLY,
     OTHER_METHOD,
+    TOO_SLOW,
     IN_PROGRESS,
     TOO_LARGE,
     MEDIA_TYPE,
@@ -131,6 +139,7 @@ def shared_answers(operation: Operation) -> Iterable[Answer]:
     if operation.replays:
         yield IN_PROGRESS
     if operation.body_type is not None:
+        yield TOO_SLOW
         yield TOO_LARGE
         yield MEDIA_TYPE
         yield WRONG_SHAPE

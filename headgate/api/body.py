@@ -1,5 +1,6 @@
 """JSON bodies, decoded into structs; each way to be wrong has one status and one text."""
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import Final, Generic, TypeVar
@@ -11,6 +12,9 @@ from headgate.api.errors import Refusal
 from headgate.api.wire import decode_hook
 
 MAX_BODY_BYTES: Final = 2_097_152
+
+PATIENCE_S: Final = 30
+"""How long a client that is sending a body may pause."""
 
 _JSON: Final = re.compile(
     rb"[ \t]*application/(?:[!#$%&'*+.^_`|~0-9a-z-]+\+)?json[ \t]*(?:;.*)?", re.IGNORECASE
@@ -43,7 +47,8 @@ class BodyReader(Generic[Body]):
     async def receive(self, request: Request) -> bytes:
         """The body of `request` as it was sent.
 
-        Raises `Refusal`: 415 for another media type, 413 for too many bytes.
+        Raises `Refusal`: 415 for another media type, 413 for too many bytes, 408 when no more of
+        it comes.
         """
         headers: Mapping[bytes, bytes] = dict(reversed(request.scope["headers"]))
         if _JSON.fullmatch(headers.get(b"content-type", b"")) is None:
@@ -75,7 +80,13 @@ class BodyReader(Generic[Body]):
         chunks: list[bytes] = []
         size = 0
         while True:
-            message = await request.receive()
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    message = await request.receive()
+            except TimeoutError:
+                raise Refusal(
+                    408, "the request body does not come", headers={"connection": "close"}
+                ) from None
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
             chunk = message.get("body", b"")

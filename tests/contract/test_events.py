@@ -207,5 +207,6 @@ async def keep_waking(store: Store) -> None:
 
 @pytest.mark.parametrize("name", ["max_event_streams", "event_heartbeat_ms"])
 def test_a_bound_of_nothing_is_refused(name: str) -> None:
+    options: dict[str, Any] = {name: 0}
     with pytest.raises(InvalidRequest, match=f"{name} must be >= 1"):
-        ApiConfig(**{name: 0})
+        ApiConfig(**options)

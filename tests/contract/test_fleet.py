@@ -1,4 +1,4 @@
-"""Workers, duties, schedules, quarantine, archive, audit: what operators look at."""
+"""Workers, duties, schedules, quarantine, archive: what operators look at."""
 
 from typing import Any
 
@@ -182,29 +182,3 @@ async def test_the_archive_page_by_page(client: Client, store: Store) -> None:
     ):
         answer = await client.get(f"/archive{query}")
         assert (answer.status, answer.json()) == (400, {"error": error})
-
-
-async def test_the_trail_page_by_page(client: Client) -> None:
-    for name in ("one", "two", "three"):
-        await client.request("POST", f"/queues/{name}/pause", key=f"key-{name}")
-    await enqueue(client, "job")
-    whole = (await client.get("/audit")).json()
-    assert [each["target"] for each in whole["entries"]] == ["three", "two", "one"]
-    assert whole["entries"][0] == {
-        "id": whole["entries"][0]["id"],
-        "at_ms": whole["entries"][0]["at_ms"],
-        "identity": "",
-        "role": "",
-        "method": "POST",
-        "route": "/api/v1/queues/{queue}/pause",
-        "target": "three",
-        "idempotency_key": "key-three",
-        "status": 204,
-    }
-    page = (await client.get("/audit?limit=2")).json()
-    rest = (await client.get(f"/audit?limit=2&cursor={page['next_cursor']}")).json()
-    assert page["entries"] + rest["entries"] == whole["entries"]
-    assert rest["next_cursor"] is None
-    for limit in (0, 201):
-        answer = await client.get(f"/audit?limit={limit}")
-        assert (answer.status, answer.json()) == (400, {"error": "limit must be between 1 and 200"})

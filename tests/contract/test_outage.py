@@ -6,11 +6,14 @@ import pytest
 from sqlalchemy import delete, insert
 
 from headgate.api.application import create_app
+from headgate.api.operations import Operation
+from headgate.api.table import OPERATIONS
 from headgate.store.migration import upgrade
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 from headgate.tables import compatibility
 from tests.contract.client import Client
+from tests.contract.test_walk import call, target
 from tests.contract.wire import Wire
 from tests.worker.waiting import eventually
 
@@ -70,6 +73,17 @@ async def test_it_starts_without_the_database_and_outlives_two_outages(
         assert (await client.get(f"/jobs/job-{turn}")).status == 200
         await wire.cut()
         await assert_away(client)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+async def test_every_operation_tells_of_the_outage(operation: Operation) -> None:
+    async with Store(StoreSettings(dsn="postgresql://nobody@127.0.0.1:1/nothing")) as store:
+        client = Client(create_app(store), prefix="")
+        answer = await call(client, operation, target(operation))
+    if operation.uses_store:
+        assert (answer.status, answer.json()) == (503, NO_CONNECTION)
+    else:
+        assert answer.status == 200
 
 
 async def test_a_schema_that_is_missing_is_waited_for(empty_database: str) -> None:

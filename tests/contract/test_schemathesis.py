@@ -26,7 +26,7 @@ from headgate.api.table import OPERATIONS
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 
-EXAMPLES: Final = int(os.environ.get("HEADGATE_CONTRACT_EXAMPLES", "10"))
+EXAMPLES: Final = int(os.environ.get("HEADGATE_CONTRACT_EXAMPLES", "6"))
 
 CONFIG: Final = schemathesis.Config.from_dict(
     {
@@ -121,4 +121,4 @@ def test_every_link_leads_where_it_says(address: str) -> None:
         def get_call_kwargs(self, case: Any) -> dict[str, Any]:
             return {"base_url": address}
 
-    Journey.run(settings=settings(SETTINGS, max_examples=2 * EXAMPLES, stateful_step_count=10))
+    Journey.run(settings=settings(SETTINGS, max_examples=3 * EXAMPLES, stateful_step_count=10))

@@ -1,5 +1,6 @@
 """Every way in which a body can be wrong has its status and its text."""
 
+import asyncio
 from typing import Annotated
 
 import msgspec
@@ -7,6 +8,7 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
+from headgate.api import body as body_module
 from headgate.api.body import BodyReader
 from headgate.api.errors import Refusal
 from headgate.api.wire import I32, I64, U32, U64, narrower
@@ -171,3 +173,18 @@ async def test_a_body_in_pieces_is_put_together_up_to_the_limit() -> None:
 async def test_a_client_that_goes_away_is_not_a_bad_request() -> None:
     with pytest.raises(ClientDisconnect):
         await READER.read(request(b"{", headers=JSON, disconnect=True))
+
+
+async def test_a_client_that_sends_no_more_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError("nothing comes")
+
+    monkeypatch.setattr(body_module, "PATIENCE_S", 0.01)
+    headers = [(b"content-type", b"application/json")]
+    with pytest.raises(Refusal) as caught:
+        await READER.read(Request({"type": "http", "headers": headers}, receive))
+    assert caught.value.status == 408
+    assert caught.value.headers == {"connection": "close"}
