@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
+from headgate.api.body import MAX_BODY_BYTES
 from headgate.api.errors import ErrorBody, InternalErrorBody
 from headgate.api.operations import Answer, Operation
 
@@ -20,7 +21,18 @@ BAD_REQUEST: Final = Answer(
     400,
     "The request cannot be served as it is; `error` names what is wrong.",
     ErrorBody,
+    examples={"path": ErrorBody(error="invalid path parameter")},
     name="BadRequest",
+)
+BAD_MUTATION: Final = Answer(
+    400,
+    BAD_REQUEST.description,
+    ErrorBody,
+    examples={
+        "no key": ErrorBody(error="Idempotency-Key header is required on every mutating request"),
+        "no JSON": ErrorBody(error="bad json"),
+    },
+    name="BadMutation",
 )
 UNAUTHENTICATED: Final = Answer(
     401,
@@ -76,7 +88,13 @@ TOO_SLOW: Final = Answer(
     examples={"too slow": ErrorBody(error="the request body does not come")},
     name="TooSlow",
 )
-TOO_LARGE: Final = Answer(413, "The body is too large.", ErrorBody, name="TooLarge")
+TOO_LARGE: Final = Answer(
+    413,
+    "The body is too large.",
+    ErrorBody,
+    examples={"too large": ErrorBody(error=f"request body exceeds {MAX_BODY_BYTES} bytes")},
+    name="TooLarge",
+)
 MEDIA_TYPE: Final = Answer(
     415,
     "The body is not declared as JSON.",
@@ -95,7 +113,13 @@ WRONG_SHAPE: Final = Answer(
     name="WrongShape",
 )
 INTERNAL_ERROR: Final = Answer(
-    500, "A fault of Headgate; the log tells more.", InternalErrorBody, name="InternalError"
+    500,
+    "A fault of Headgate; the log tells more.",
+    InternalErrorBody,
+    examples={
+        "fault": InternalErrorBody(error="internal error", request_id="9f2c1a7be04d3c55"),
+    },
+    name="InternalError",
 )
 UNAVAILABLE: Final = Answer(
     503,
@@ -110,6 +134,7 @@ UNAVAILABLE: Final = Answer(
 )
 SHARED: Final = (
     BAD_REQUEST,
+    BAD_MUTATION,
     UNAUTHENTICATED,
     FORBIDDEN,
     READ_ONLY,
@@ -127,7 +152,9 @@ SHARED: Final = (
 
 def shared_answers(operation: Operation) -> Iterable[Answer]:
     """The answers that follow from what kind of operation it is."""
-    if operation.mutates or operation.path_parameters or operation.query_type:
+    if operation.mutates:
+        yield BAD_MUTATION
+    elif operation.path_parameters or operation.query_type:
         yield BAD_REQUEST
     if not operation.public:
         yield UNAUTHENTICATED
@@ -138,9 +165,9 @@ def shared_answers(operation: Operation) -> Iterable[Answer]:
     yield OTHER_METHOD
     if operation.replays:
         yield IN_PROGRESS
-    if operation.body_type is not None:
+    if operation.body is not None:
         yield TOO_SLOW
-        yield TOO_LARGE
+        yield _too_large(operation.body.max_bytes)
         yield MEDIA_TYPE
         yield WRONG_SHAPE
     if operation.replays:
@@ -148,3 +175,12 @@ def shared_answers(operation: Operation) -> Iterable[Answer]:
     if operation.uses_store:
         yield UNAVAILABLE
     yield INTERNAL_ERROR
+
+
+def _too_large(max_bytes: int) -> Answer:
+    if max_bytes == MAX_BODY_BYTES:
+        return TOO_LARGE
+    error = f"request body exceeds {max_bytes} bytes"
+    return Answer(
+        413, TOO_LARGE.description, ErrorBody, examples={"too large": ErrorBody(error=error)}
+    )

@@ -40,6 +40,7 @@ class BatchBody(msgspec.Struct, kw_only=True, frozen=True):
     """Jobs to be, each as in a request of its own."""
 
     entries: ClassVar[str] = "jobs"
+    example: ClassVar = {"jobs": [EnqueueBody.example, {"kind": "sms:welcome", "payload": "e30="}]}
 
     jobs: Annotated[
         list[EnqueueBody],

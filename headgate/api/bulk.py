@@ -1,6 +1,6 @@
 """Actions on whole selections of jobs, and how far they have come."""
 
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
@@ -50,6 +50,12 @@ class SelectorBody(msgspec.Struct, kw_only=True, frozen=True):
 
 class BulkBody(msgspec.Struct, kw_only=True, frozen=True):
     """What to do, and to which jobs."""
+
+    example: ClassVar = {
+        "action": "retry",
+        "selector": {"queue": "mail"},
+        "dry_run": True,
+    }
 
     action: Annotated[
         str,

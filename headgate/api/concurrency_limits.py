@@ -1,6 +1,6 @@
 """Concurrency limits: ceilings on what runs in each partition of a queue."""
 
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
@@ -28,6 +28,12 @@ _NOT_FOUND: Final = Answer(
 
 class ConcurrencyLimitBody(msgspec.Struct, kw_only=True, frozen=True):
     """At most `max_concurrent` jobs run in each partition of the queue."""
+
+    example: ClassVar = {
+        "queue": "mail",
+        "max_concurrent": 4,
+        "on_saturated": "queue",
+    }
 
     queue: Annotated[Name, narrower(minLength=1)]
     max_concurrent: Annotated[U64, narrower(minimum=1, maximum=MAX_INT64)]

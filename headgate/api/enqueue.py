@@ -1,7 +1,7 @@
 """Putting jobs in: the body of a job, and what becomes of it."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -38,6 +38,14 @@ _Tag = Annotated[str, narrower(minLength=1, maxLength=MAX_TAG_BYTES, pattern=r"^
 
 class EnqueueBody(msgspec.Struct, kw_only=True, frozen=True):
     """A job to be. Null is as good as leaving out where it is allowed."""
+
+    example: ClassVar = {
+        "kind": "email:welcome",
+        "payload": "eyJ1c2VyIjoxN30=",
+        "queue": "mail",
+        "priority": 5,
+        "tags": ["signup"],
+    }
 
     kind: Kind
     schema_version: Annotated[

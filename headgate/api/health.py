@@ -66,7 +66,14 @@ async def readyz(request: ApiRequest) -> Response:
 @operation(
     "GET",
     "/meta",
-    Answer(200, "Version, capabilities and limits.", Meta),
+    Answer(
+        200,
+        "Version, capabilities and limits.",
+        Meta,
+        examples={
+            "meta": Meta(capabilities=["transactional", "notifying", "inspect"], limits=Limits())
+        },
+    ),
     uses_store=False,
 )
 async def meta(request: ApiRequest) -> Response:

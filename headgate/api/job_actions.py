@@ -1,6 +1,6 @@
 """What an operator does to jobs: one by its id, or a list of ids."""
 
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
@@ -51,11 +51,15 @@ def _undefined(text: str) -> Answer:
 class RescheduleBody(msgspec.Struct, kw_only=True, frozen=True):
     """When the job is to run."""
 
+    example: ClassVar = {"scheduled_at_ms": 1_767_225_600_000}
+
     scheduled_at_ms: Annotated[Milliseconds, Meta(description="Since the epoch.")]
 
 
 class PayloadBody(msgspec.Struct, kw_only=True, frozen=True):
     """What the job is to carry from now on."""
+
+    example: ClassVar = {"payload": "eyJ1c2VyIjoxOH0="}
 
     payload: Annotated[Base64, narrower(maxLength=MAX_PAYLOAD_TEXT)]
     schema_version: Annotated[
@@ -65,6 +69,8 @@ class PayloadBody(msgspec.Struct, kw_only=True, frozen=True):
 
 class ActionsBody(msgspec.Struct, kw_only=True, frozen=True):
     """What to do, and to which jobs."""
+
+    example: ClassVar = {"action": "retry", "ids": ["mail-17", "mail-18"]}
 
     action: Annotated[str, narrower(enum=[each.value for each in BULK_ACTIONS])]
     ids: Annotated[list[_JobId], narrower(maxItems=MAX_ACTION_IDS)]

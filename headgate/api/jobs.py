@@ -33,6 +33,33 @@ PAYLOADS_KEPT_BACK: Final = Answer(
     examples={"forbidden": ErrorBody(error="forbidden")},
 )
 
+_JOB: Final = Job(
+    id="mail-17",
+    kind="email:welcome",
+    queue="mail",
+    state="retryable",
+    schema_version=1,
+    priority=5,
+    attempt=1,
+    crash_attempt=0,
+    orphaned=False,
+    max_attempts=25,
+    partition_key="acme",
+    rate_class="smtp",
+    sticky_worker="",
+    weight=1,
+    fingerprint="8b50ed3c62f252c8bb4b67aedb280f0d",
+    enqueued_at_ms=1_767_225_600_000,
+    scheduled_at_ms=1_767_225_616_000,
+    claimed_at_ms=1_767_225_600_120,
+    periodic_origin=None,
+    finalized_at_ms=None,
+    errors=[
+        {"at_ms": 1_767_225_600_900, "attempt": 1, "outcome": "retry", "error": "connection reset"}
+    ],
+    tags=["signup"],
+)
+
 _ROW_ID: Final = 2**63 - 1
 
 _Tags = Annotated[str | None, Meta(description="Tags between commas; empty ones do not count.")]
@@ -86,6 +113,7 @@ class CountJobs(msgspec.Struct, kw_only=True, frozen=True):
         200,
         "A page of jobs, newest first, and where the next one begins.",
         JobPage,
+        examples={"page": JobPage(jobs=[_JOB], next_cursor="4711")},
         links={"first": ("read_job", {"id": "$response.body#/jobs/0/id"})},
     ),
 )
@@ -117,7 +145,7 @@ async def list_jobs(request: ApiRequest, query: ListJobs) -> Response:
 @operation(
     "GET",
     "/jobs/{id}",
-    Answer(200, "The job.", Job),
+    Answer(200, "The job.", Job, examples={"job": _JOB}),
     PAYLOADS_KEPT_BACK,
     NO_SUCH_JOB,
     role=(Role.VIEWER, Role.PRODUCER),

@@ -1,4 +1,7 @@
-"""The OpenAPI 3.1 document, made from the operations and the structs they read and answer with."""
+"""The OpenAPI 3.1 document, made from the operations and the structs they read and answer with.
+
+The struct of a body may bring an `example` of it.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -88,10 +91,11 @@ def _operation(operation: Operation) -> dict[str, Any]:
     if parameters:
         described["parameters"] = parameters
     if operation.body_type is not None:
-        described["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": _schema(operation.body_type)}},
-        }
+        content = {"schema": _schema(operation.body_type)}
+        example = getattr(operation.body_type, "example", None)
+        if example is not None:
+            content["examples"] = {"example": {"value": example}}
+        described["requestBody"] = {"required": True, "content": {"application/json": content}}
     described["responses"] = {
         str(status): _response_or_reference(answers)
         for status, answers in sorted(_answers(operation).items())

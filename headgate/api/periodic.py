@@ -1,6 +1,6 @@
 """Schedules: what is to be done when, and what came of it."""
 
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
@@ -59,6 +59,12 @@ _EVENT: Final = ScheduleEvent(
 
 class ScheduleBody(msgspec.Struct, kw_only=True, frozen=True):
     """A job, and when to make it. Null is as good as leaving out where it is allowed."""
+
+    example: ClassVar = {
+        "kind": "report:daily",
+        "spec": "CRON_TZ=Europe/Paris 30 2 * * *",
+        "queue": "reports",
+    }
 
     kind: Kind
     spec: Annotated[

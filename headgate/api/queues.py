@@ -1,6 +1,6 @@
 """Queues: how they stand, what holds their jobs back, and what is set on them."""
 
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
@@ -59,17 +59,23 @@ _BLOCKED: Final = BlockedJobs(
 class QueueWeight(msgspec.Struct, kw_only=True, frozen=True):
     """The share of a queue in the capacity of workers that also serve others."""
 
+    example: ClassVar = {"weight": 3}
+
     weight: Annotated[U32, narrower(minimum=1, maximum=MAX_INT32)]
 
 
 class EnqueueLimit(msgspec.Struct, kw_only=True, frozen=True):
     """How many unfinished jobs a queue may hold; 0 refuses all new ones."""
 
+    example: ClassVar = {"max_unfinished_jobs": 10000}
+
     max_unfinished_jobs: Annotated[U64, narrower(maximum=2**63 - 1)]
 
 
 class MemorySample(msgspec.Struct, kw_only=True, frozen=True):
     """How much to look at."""
+
+    example: ClassVar = {"limit": 100}
 
     limit: Annotated[
         U32 | None, Meta(description="The newest jobs of each queue, counted as 1 to 1000.")

@@ -1,6 +1,6 @@
 """Rate classes: how many tokens come in, and what they stand at."""
 
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
@@ -35,6 +35,8 @@ _NOT_FOUND: Final = Answer(
 
 class RateClassBody(msgspec.Struct, kw_only=True, frozen=True):
     """`limit` tokens come in per window, and at most `burst` of them are saved up."""
+
+    example: ClassVar = {"limit": 100, "window_ms": 60_000, "burst": 100}
 
     limit: Annotated[
         I64,

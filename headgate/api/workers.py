@@ -1,6 +1,6 @@
 """Workers: who is there, how busy they are, and what they are told."""
 
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
@@ -54,6 +54,8 @@ _DUTY: Final = DutyLease(name="promoter", holder="host-7-4711", expires_at_ms=1_
 
 class SignalBody(msgspec.Struct, kw_only=True, frozen=True):
     """What a worker is to do at its next heartbeat; null takes back what it was told."""
+
+    example: ClassVar = {"command": "quiet"}
 
     command: Annotated[
         Annotated[str, narrower(enum=list(COMMANDS))] | None,

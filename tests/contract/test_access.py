@@ -33,7 +33,8 @@ from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 from tests.contract.client import Answer, Client, Header
 from tests.contract.jobs import PLAIN, enqueue
-from tests.contract.test_walk import call, contents, target
+from tests.contract.samples import call, target
+from tests.contract.test_walk import contents
 from tests.contract.wire import Wire
 
 TOKENS: Final = tuple(

@@ -5,6 +5,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import yaml
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -42,6 +43,41 @@ def test_every_operation_says_all_that_can_happen() -> None:
         if operation.body_type is not None:
             assert {"400", "413", "415", "422"} <= statuses
             assert described["requestBody"]["required"]
+
+
+def test_every_json_body_has_an_example_and_all_fit_their_schemas() -> None:
+    for operation in OPERATIONS:
+        described = DOCUMENT["paths"][operation.path][operation.method.lower()]
+        bodies = [described["requestBody"]] if "requestBody" in described else []
+        bodies += [resolved(each) for each in described["responses"].values()]
+        for media_type, content in (
+            each for body in bodies for each in body.get("content", {}).items()
+        ):
+            examples = content.get("examples", {})
+            assert (
+                examples or media_type != "application/json" or operation.name == "openapi_document"
+            )
+            schema = {**content["schema"], "components": DOCUMENT["components"]}
+            validate = jsonschema_rs.validator_for(json.loads(json.dumps(schema))).validate
+            for example in examples.values():
+                validate(json.loads(json.dumps(example["value"])))
+
+
+def test_every_link_names_an_operation_and_its_parameters() -> None:
+    parameters = {each.name: set(each.path_parameters) for each in OPERATIONS}
+    for operation in OPERATIONS:
+        described = DOCUMENT["paths"][operation.path][operation.method.lower()]
+        for answer in described["responses"].values():
+            for link in resolved(answer).get("links", {}).values():
+                assert set(link["parameters"]) == parameters[link["operationId"]]
+
+
+def resolved(part: dict[str, Any]) -> dict[str, Any]:
+    """The response, wherever it stands."""
+    if "$ref" not in part:
+        return part
+    found: dict[str, Any] = DOCUMENT["components"]["responses"][part["$ref"].rpartition("/")[2]]
+    return found
 
 
 def test_nothing_in_the_document_is_internal() -> None:

@@ -15,7 +15,7 @@ CANCEL = "operator_cancel is not defined from {}"
 PROMOTE = "operator_promote is defined only from pending"
 RESCHEDULE = "reschedule is only defined for scheduled/retryable; job job is {}"
 LIVE = {"pending", "scheduled", "available", "running", "retryable"}
-NOT_RUNNING = set(State) - {"running"}
+NOT_RUNNING = {state.value for state in State} - {"running"}
 
 ACTIONS: dict[str, tuple[str, str, dict[str, Any] | None, set[str], str]] = {
     "retry": ("POST", "/retry", None, {"archived", "cancelled", "undecodable"}, RETRY),

@@ -13,7 +13,7 @@ from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 from headgate.tables import compatibility
 from tests.contract.client import Client
-from tests.contract.test_walk import call, target
+from tests.contract.samples import call, target
 from tests.contract.wire import Wire
 from tests.worker.waiting import eventually
 
@@ -36,10 +36,10 @@ async def client(wire: Wire) -> AsyncIterator[Client]:
 
 
 async def assert_away(client: Client) -> None:
-    for target in ("/healthz", "/meta", "/openapi.json", "/docs"):
-        assert (await client.get(target)).status == 200
-    for target in ("/readyz", "/jobs", "/jobs/x"):
-        answer = await client.get(target)
+    for path in ("/healthz", "/meta", "/openapi.json", "/docs"):
+        assert (await client.get(path)).status == 200
+    for path in ("/readyz", "/jobs", "/jobs/x"):
+        answer = await client.get(path)
         assert (answer.status, answer.json()) == (503, NO_CONNECTION)
     answer = await client.request("POST", "/jobs", json=JOB)
     assert (answer.status, answer.json()) == (503, NO_CONNECTION)
@@ -89,8 +89,8 @@ async def test_every_operation_tells_of_the_outage(operation: Operation) -> None
 async def test_a_schema_that_is_missing_is_waited_for(empty_database: str) -> None:
     async with Store(StoreSettings(dsn=empty_database)) as store:
         client = Client(create_app(store))
-        for target in ("/readyz", "/jobs"):
-            answer = await client.get(target)
+        for path in ("/readyz", "/jobs"):
+            answer = await client.get(path)
             assert answer.status == 503
             assert answer.json()["error"].startswith(
                 "store unavailable: schema public has no tables of Headgate"

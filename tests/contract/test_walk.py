@@ -1,7 +1,7 @@
 """What must hold for every route: walks over the table, so that no new one is forgotten."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -9,18 +9,16 @@ from sqlalchemy import select
 
 from headgate.api.application import create_app
 from headgate.api.config import ApiConfig
-from headgate.api.health import VERSION
-from headgate.api.openapi import build_document
 from headgate.api.operations import MUTATING, Operation
 from headgate.api.table import OPERATIONS
 from headgate.store.store import Store
 from headgate.tables import metadata
 from tests.contract.client import Answer, Client
+from tests.contract.samples import SCHEMAS, call, harmless_body, quoted, target
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE")
 PATHS: Final = sorted({each.path for each in OPERATIONS})
 MUTATIONS: Final = [each for each in OPERATIONS if each.mutates]
-SCHEMAS: Final[Mapping[str, Any]] = build_document(OPERATIONS, VERSION)["components"]["schemas"]
 
 DRIVER_TEXT: Final = re.compile(
     r"asyncpg|psycopg|sqlalchemy|traceback|sqlstate|syntax error|invalid byte sequence"
@@ -51,44 +49,6 @@ async def client(store: Store) -> Client:
 @pytest.fixture
 async def read_only(store: Store) -> Client:
     return Client(create_app(store, ApiConfig(read_only=True)), prefix="")
-
-
-def target(operation: Operation, **values: str) -> str:
-    """A path of the operation, with `values` or something harmless for its parameters."""
-    path = operation.path
-    for name in operation.path_parameters:
-        path = path.replace("{" + name + "}", quoted(values.get(name, "x")))
-    required = [] if operation.query is None else operation.query.required
-    return path + ("?" + "&".join(f"{name}=x" for name in required) if required else "")
-
-
-def quoted(text: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in text.encode()) or "%"
-
-
-def harmless_body(operation: Operation) -> dict[str, Any]:
-    assert operation.body_type is not None
-    schema = SCHEMAS[operation.body_type.__name__]
-    return {name: harmless(schema["properties"][name]) for name in schema["required"]}
-
-
-def harmless(schema: Mapping[str, Any]) -> Any:
-    if "$ref" in schema:
-        inner = SCHEMAS[schema["$ref"].rpartition("/")[2]]
-        return {name: harmless(inner["properties"][name]) for name in inner.get("required", ())}
-    if schema.get("contentEncoding") == "base64":
-        return "e30="
-    kind = schema.get("type")
-    if kind == "array":
-        return [harmless(schema["items"])] * schema.get("minItems", 0)
-    return {"string": "t.k", "integer": schema.get("minimum", 1), "boolean": False,
-            "object": {}}[str(kind)]  # fmt: skip
-
-
-async def call(client: Client, operation: Operation, path: str, **arguments: Any) -> Answer:
-    if operation.body_type is not None:
-        arguments.setdefault("json", harmless_body(operation))
-    return await client.request(operation.method, path, **arguments)
 
 
 def assert_clean(answer: Answer, what: object) -> None:

@@ -14,6 +14,12 @@ from headgate.store.joining import enqueue_in
 from headgate.store.store import Store
 from tests.store.conftest import OpenStore
 from tests.store.rows import Observer, count_jobs, deadlocks, start
+from tests.store.waiting import until
+
+_WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND wait_event_type = 'Lock'"
+)
 
 
 @pytest.mark.parametrize("limit", [None, 1])
@@ -43,6 +49,23 @@ async def test_of_different_jobs_under_one_id_one_wins(
     assert {str(error) for error in errors} == {"id conflict: job one"}
     assert len(errors) == 15
     assert await count_jobs(observer) == 1
+
+
+async def test_a_batch_that_loses_in_part_is_written_once(
+    store: Store, observer: Observer, headgate_database: str
+) -> None:
+    await observer.execute("INSERT INTO headgate_enqueue_policy VALUES ('default', 100)")
+    other = await asyncpg.connect(headgate_database)
+    async with other.transaction():
+        await enqueue_in(other, [Envelope(kind="mail", id="one")])
+        batch = [Envelope(kind="mail"), Envelope(kind="mail", id="one"), Envelope(kind="mail")]
+        enqueueing = asyncio.create_task(store.producer.enqueue(batch))
+        await until(lambda: observer.fetchval(_WAITING))
+    await other.close()
+    jobs = await enqueueing
+    assert jobs[1].id == "one"
+    rows = await observer.fetch("SELECT ulid FROM headgate_job")
+    assert {row["ulid"] for row in rows} == {job.id for job in jobs}
 
 
 async def test_bc_44_one_key_while_its_holder_comes_and_goes(
