@@ -231,7 +231,7 @@ def _judge_tags(tags: Sequence[str]) -> None:
 
 
 def _with_defaults(envelope: Envelope) -> Envelope:
-    prepared = envelope.__copy__()
+    prepared: Envelope = envelope.__copy__()  # type: ignore[attr-defined]  # every struct has it
     if not prepared.id:
         prepared.id = new_job_id()
     if not prepared.queue:

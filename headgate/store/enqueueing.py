@@ -248,7 +248,7 @@ def _write(batch: Batch, request: RequestKey | None) -> Conversation[Sequence[Ro
     if count(rows) == len(batch.envelopes):
         yield _RELEASE, {}
         return rows
-    yield _RELEASE, {}
+    yield _ROLLBACK, {}
     return ()
 
 

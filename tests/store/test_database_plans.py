@@ -26,7 +26,7 @@ CONCLUSIONS = {
     "delay_ms_array": [None],
     "logs_array": [None],
 }
-BATCH = {
+BATCH: dict[str, Any] = {
     "id_array": ["a"],
     "kind_array": ["k"],
     "payload_array": [b""],
