@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         StoreUnavailable,
     )
     from headgate.model.job import Enqueued
+    from headgate.store.joining import enqueue_in, enqueue_in_sync
     from headgate.store.settings import StoreSettings
     from headgate.store.store import Store
     from headgate.worker.config import WorkerConfig
@@ -82,6 +83,7 @@ _HOMES = {
         "StoreUnavailable",
     ),
     "headgate.model.job": ("Enqueued",),
+    "headgate.store.joining": ("enqueue_in", "enqueue_in_sync"),
     "headgate.store.settings": ("StoreSettings",),
     "headgate.store.store": ("Store",),
     "headgate.worker.config": ("WorkerConfig",),
@@ -138,6 +140,8 @@ __all__ = [
     "Worker",
     "WorkerConfig",
     "create_app",
+    "enqueue_in",
+    "enqueue_in_sync",
 ]
 
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

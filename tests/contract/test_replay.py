@@ -16,11 +16,19 @@ from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response
 from headgate.api.table import OPERATIONS
 from headgate.model.access import AccessToken, Role, hash_token
-from headgate.model.errors import StoreUnavailable
+from headgate.model.errors import InvalidRequest, StoreUnavailable
 from headgate.model.idempotency import MutationRequest
 from headgate.model.job import WorkerBeat
 from headgate.store.store import Store
-from headgate.tables import audit, compatibility, idempotency, job, metadata, quarantine
+from headgate.tables import (
+    audit,
+    compatibility,
+    idempotency,
+    job,
+    metadata,
+    quarantine,
+    queue_state,
+)
 from tests.contract.client import Answer, Client
 from tests.contract.jobs import PLAIN, enqueue
 from tests.contract.test_walk import contents
@@ -369,6 +377,29 @@ async def test_whatever_breaks_it_leaves_nothing_behind(
     answer = await breakable.request("POST", "/broken/x", key="once")
     assert (answer.status, "idempotency-replayed" in answer.headers) == (204, False)
     assert await number_of(store, audit) == 1
+
+
+async def test_a_refusal_undoes_what_was_begun_and_is_kept(
+    breakable: Client, breaking: Breaking, store: Store
+) -> None:
+    breaking.error = InvalidRequest("on second thoughts, no")
+    answers = [await breakable.request("POST", "/broken/x", key="once") for _ in range(2)]
+    assert [answer.status for answer in answers] == [400, 400]
+    assert answers[1].headers["idempotency-replayed"] == "true"
+    assert await number_of(store, queue_state) == 0
+    assert [entry.status for entry in (await store.audit.page()).entries] == [400]
+
+
+async def test_without_the_record_there_is_no_entry_either(
+    breakable: Client, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise StoreUnavailable("away")
+
+    before = await contents(store)
+    monkeypatch.setattr(store.idempotency, "keep", fail)
+    assert (await breakable.request("POST", "/broken/x")).status == 503
+    assert await contents(store) == before
 
 
 async def test_a_process_that_dies_leaves_no_key_in_progress(client: Client, store: Store) -> None:

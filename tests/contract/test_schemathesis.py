@@ -9,13 +9,15 @@ import re
 import secrets
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from typing import Any, Final
 
 import pytest
 import schemathesis
 import uvicorn
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.errors import FlakyStrategyDefinition
 
 from headgate.api.application import create_app
 from headgate.api.health import VERSION
@@ -64,6 +66,14 @@ SETTINGS: Final = settings(
     database=None,
     deadline=None,
     suppress_health_check=list(HealthCheck),
+)
+
+JOURNEYS: Final = settings(
+    SETTINGS,
+    max_examples=4,
+    stateful_step_count=10,
+    derandomize=False,  # the seed of each search is given
+    phases=[Phase.generate],
 )
 
 _keys: Final = count()
@@ -126,10 +136,24 @@ def test_the_document_is_true(case: Any, address: str) -> None:
 
 
 def test_every_link_leads_where_it_says(address: str) -> None:
-    """Operations one after the other, each fed with what the one before was answered."""
+    """Operations one after the other, each fed with what the ones before were answered."""
+    failures: list[Exception] = []
 
     class Journey(SCHEMA.as_state_machine()):  # type: ignore[misc] # made when the test runs
         def get_call_kwargs(self, case: Any) -> dict[str, Any]:
             return {"base_url": address}
 
-    Journey.run(settings=settings(SETTINGS, max_examples=3 * EXAMPLES, stateful_step_count=10))
+        def validate_response(self, *arguments: Any, **options: Any) -> None:
+            try:
+                super().validate_response(*arguments, **options)
+            except Exception as failure:
+                failures.append(failure)
+                raise
+
+    for number in range(EXAMPLES):
+        # Where a journey may go depends on what others have left in the database. Hypothesis takes
+        # that for a fault of the test when it comes by a place again, and the next search begins.
+        with suppress(FlakyStrategyDefinition):
+            seed(number)(Journey).run(settings=JOURNEYS)
+        if failures:
+            raise failures[0]

@@ -57,6 +57,8 @@ PUBLIC = {
     "Worker",
     "WorkerConfig",
     "create_app",
+    "enqueue_in",
+    "enqueue_in_sync",
 }
 
 
