@@ -9,6 +9,7 @@ from headgate.api.boundary import Boundary
 from headgate.api.config import ApiConfig
 from headgate.api.endpoint import PathEndpoint
 from headgate.api.errors import EXCEPTION_HANDLERS
+from headgate.api.hosts import LocalNamesOnly
 from headgate.api.operations import Operation
 from headgate.api.requests import Api
 from headgate.api.routing import RawRoute, RawRouter
@@ -33,10 +34,10 @@ def create_app(
     by_path: dict[str, list[Operation]] = {}
     for operation in operations:
         by_path.setdefault(operation.path, []).append(operation)
-    application = Starlette(
-        middleware=[Middleware(Boundary, access_log=config.access_log)],
-        exception_handlers=EXCEPTION_HANDLERS,
-    )
+    middleware = [Middleware(Boundary, access_log=config.access_log)]
+    if config.local_names_only:
+        middleware.append(Middleware(LocalNamesOnly))
+    application = Starlette(middleware=middleware, exception_handlers=EXCEPTION_HANDLERS)
     application.router = RawRouter(
         [RawRoute(path, PathEndpoint(group, api)) for path, group in by_path.items()]
     )

@@ -23,6 +23,8 @@ class ApiConfig(msgspec.Struct, kw_only=True, frozen=True):
       the scopes `headgate:viewer`, `headgate:producer`, `headgate:operator` and `headgate:admin`
       are roles.
     - `allowed_origins` are the other sites whose pages may send mutations, as `https://host`.
+    - `local_names_only` refuses requests to any name with a dot that is no address, for a server
+      that asks nobody and must not be asked by pages of other sites.
     - `authorizer`, `circuit_breaker`, `middleware`, `hooks` and `plugins` stand between a request
       that enqueues and the store.
     - `max_event_streams` is how many may follow events at a time in this process;
@@ -36,6 +38,7 @@ class ApiConfig(msgspec.Struct, kw_only=True, frozen=True):
     require_token: bool = False
     authentication: AuthenticationBackend | None = None
     allowed_origins: tuple[str, ...] = ()
+    local_names_only: bool = False
     authorizer: Authorizer = allow_all
     circuit_breaker: CircuitBreaker | None = None
     middleware: tuple[EnqueueMiddleware, ...] = ()

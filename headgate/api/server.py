@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final
 
+import msgspec
 import uvicorn
 
 from headgate.api.application import create_app, end_streams
@@ -81,14 +82,18 @@ async def serve(
     config: ApiConfig,
     listening: socket.socket,
     *,
+    guarded: bool = False,
     announce: Callable[[str], None] = lambda line: None,
 ) -> None:
     """Serves until SIGINT or SIGTERM, then ends what it is answering and returns.
 
     Event streams end with the signal, a second signal does not wait for the rest. Meanwhile it
     takes part in folding the counts, so that they stay quick to read also without a worker; not in
-    read-only mode, which writes nothing at all. Raises what `check_start` raises.
+    read-only mode, which writes nothing at all. What is neither `guarded` nor asks who is there
+    answers to local names only. Raises what `check_start` raises.
     """
+    if not guarded and not config.asks:
+        config = msgspec.structs.replace(config, local_names_only=True)
     async with Store(settings) as store:
         await check_start(store)
         application = create_app(store, config)

@@ -88,13 +88,14 @@ def api(
     settings = StoreSettings.from_environment()
     if inherited is not None:
         with take_over(*inherited) as listening:
-            _serve(settings, config, listening, announce=lambda line: None)
+            _serve(settings, config, listening, allow_unauthenticated, announce=lambda line: None)
         return
     with listen(host, port, guarded=allow_unauthenticated or config.asks) as listening:
         if workers == 1:
-            _serve(settings, config, listening, announce=_say)
+            _serve(settings, config, listening, allow_unauthenticated, announce=_say)
             return
-        command = [sys.executable, "-m", "headgate.cli", *_arguments(target, tokens, config)]
+        arguments = _arguments(target, tokens, config, allow_unauthenticated)
+        command = [sys.executable, "-m", "headgate.cli", *arguments]
         asyncio.run(_supervise(settings, command, workers, listening))
 
 
@@ -132,11 +133,12 @@ def _serve(
     settings: StoreSettings,
     config: ApiConfig,
     listening: socket.socket,
+    guarded: bool,
     *,
     announce: Callable[[str], None],
 ) -> None:
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(serve(settings, config, listening, announce=announce))
+        runner.run(serve(settings, config, listening, guarded=guarded, announce=announce))
 
 
 async def _supervise(
@@ -149,12 +151,15 @@ async def _supervise(
     await Processes(command, count, listening).run()
 
 
-def _arguments(target: str, tokens: Path | None, config: ApiConfig) -> list[str]:
+def _arguments(
+    target: str, tokens: Path | None, config: ApiConfig, allow_unauthenticated: bool
+) -> list[str]:
     """The same command for one of several processes; the numbers of its files come last."""
     flags = {
         "--read-only": config.read_only,
         "--require-token": config.require_token,
         "--access-log": config.access_log,
+        "--allow-unauthenticated": allow_unauthenticated,
     }
     return [
         "api",

@@ -111,6 +111,34 @@ def test_require_token_is_enough_for_others_to_reach_it(
     assert ask(("127.0.0.1", port), "GET", "/api/v1/queues")[0] == 401
 
 
+@pytest.mark.parametrize(
+    ("arguments", "foreign"),
+    [((), 403), (("--workers", "2"), 403), (("--allow-unauthenticated",), 200),
+     (("--workers", "2", "--allow-unauthenticated"), 200), (("--require-token",), 200)],
+    ids=["one", "several", "unguarded", "several unguarded", "tokens"],
+)  # fmt: skip
+def test_who_asks_nobody_answers_to_local_names_only(
+    start: Start, headgate_database: str, arguments: tuple[str, ...], foreign: int
+) -> None:
+    address = address_of(start(headgate_database, *arguments))
+    for host, status in (
+        ("localhost", 200),
+        ("LOCALHOST.:8080", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]:80", 200),
+        ("console.localhost", 200),
+        ("buildbox:8080", 200),
+        ("evil.example", foreign),
+        ("evil.example:8080", foreign),
+        ("localhost.evil.example", foreign),
+        ("127.0.0.1.evil.example", foreign),
+    ):
+        found, body = ask(address, "GET", "/api/v1/healthz", headers={"host": host})
+        assert found == status, host
+        if status == 403:
+            assert json.loads(body)["error"].startswith("this server answers to addresses")
+
+
 def test_several_processes_serve_one_port_and_are_replaced(
     start: Start, headgate_database: str
 ) -> None:
