@@ -33,7 +33,7 @@ demo: setup
 	$(BIN)/headgate demo
 
 bench: .venv/.bench
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench.peers
 
 openapi: setup
 	$(BIN)/python openapi/generate.py

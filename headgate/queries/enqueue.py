@@ -1,9 +1,9 @@
-"""How jobs enter: one statement for a whole batch, and the questions asked when it stays shut.
+"""How jobs enter: one statement for a whole batch.
 
 `insert_jobs` writes jobs, tags, lanes and the request key together. Its variants carry only the
 columns that some job of the batch sets, since each array costs on both sides. With `guarded`, it
 writes nothing at all while anything speaks against the batch (a quarantined fingerprint, a limited
-queue, an id or key that exists); the other functions then find out what it was.
+queue, an id or key that exists); `enqueue_obstacles` then finds out what it was.
 """
 
 from collections.abc import Mapping
@@ -25,8 +25,6 @@ from sqlalchemy import (
     Select,
     Table,
     Text,
-    Update,
-    any_,
     bindparam,
     case,
     cast,
@@ -34,16 +32,13 @@ from sqlalchemy import (
     column,
     func,
     literal_column,
-    null,
     or_,
     select,
-    union_all,
-    update,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert
 from sqlalchemy.types import TypeEngine
 
-from headgate.queries.clock import instant, now_ms
+from headgate.queries.clock import instant
 from headgate.queries.lanes import register
 from headgate.queries.literals import always, number
 from headgate.queries.states import is_live, state_value
@@ -53,9 +48,7 @@ from headgate.tables import (
     job,
     job_state,
     job_tag,
-    ledger,
     quarantine,
-    queue_count,
 )
 
 
@@ -129,7 +122,7 @@ PLAIN: Final = (
 )
 
 
-def _array(name: str, kind: TypeEngine[Any]) -> Any:
+def batch_array(name: str, kind: TypeEngine[Any]) -> Any:
     return bindparam(f"{name}_array", type_=ARRAY(kind))
 
 
@@ -159,7 +152,7 @@ def insert_jobs(
     names = [name for name in INPUTS if (name in REQUIRED or name in given) and name not in shared]
     clock = select(instant().label("now_ms")).cte("clock").prefix_with("MATERIALIZED")
     batch = (
-        func.unnest(*(_array(name, INPUTS[name].type) for name in names))
+        func.unnest(*(batch_array(name, INPUTS[name].type) for name in names))
         .table_valued(
             *(column(name, INPUTS[name].type) for name in names), with_ordinality="position"
         )
@@ -335,106 +328,4 @@ def record_request(inserted: CTE) -> Insert:
             inserted.c.ulid,
             inserted.c.enqueued_at_ms,
         ),
-    )
-
-
-@cache
-def find_request() -> Select[Any]:
-    """The job that an earlier request of this key made."""
-    return select(enqueue_key.c.job_id).where(
-        enqueue_key.c.scope == bindparam("request_scope", type_=Text),
-        enqueue_key.c.key == bindparam("request_key", type_=Text),
-    )
-
-
-@cache
-def existing_jobs() -> Select[Any]:
-    """Who has the ids of `id_array` already."""
-    return select(job.c.ulid, job.c.kind, job.c.fingerprint, job.c.queue).where(
-        job.c.ulid == any_(_array("id", Text()))
-    )
-
-
-@cache
-def quarantined_fingerprints() -> Select[Any]:
-    """Which of `fingerprint_array` are quarantined."""
-    return select(quarantine.c.fingerprint).where(
-        quarantine.c.fingerprint == any_(_array("fingerprint", Text()))
-    )
-
-
-@cache
-def lock_limits() -> Select[Any]:
-    """The limits of the queues in `queue_array`, locked in the order of their names.
-
-    Only queues that have one: elsewhere producers never meet.
-    """
-    return (
-        select(enqueue_policy.c.queue, enqueue_policy.c.max_unfinished_jobs)
-        .where(
-            enqueue_policy.c.queue == any_(_array("queue", Text())),
-            enqueue_policy.c.max_unfinished_jobs.is_not(None),
-        )
-        .order_by(enqueue_policy.c.queue)
-        .with_for_update()
-    )
-
-
-@cache
-def unfinished_jobs() -> Select[Any]:
-    """How many unfinished jobs each queue of `queue_array` holds, exactly.
-
-    Base rows and what is not folded yet, in one snapshot; run it after `lock_limits`, so that the
-    snapshot is newer than the wait.
-    """
-    queues = any_(_array("queue", Text()))
-    counts = union_all(
-        select(queue_count.c.queue, queue_count.c.n).where(
-            queue_count.c.queue == queues, is_live(queue_count.c.state)
-        ),
-        select(ledger.c.queue, ledger.c.n).where(ledger.c.queue == queues, is_live(ledger.c.state)),
-    ).subquery("counts")
-    return select(
-        counts.c.queue, cast(func.greatest(func.sum(counts.c.n), 0), BigInteger).label("current")
-    ).group_by(counts.c.queue)
-
-
-@cache
-def key_holders() -> Select[Any]:
-    """Who holds the effective keys of `unique_key_array`: live jobs, and throttles of any state.
-
-    Two probes, one per unique index; a live throttle answers to both. `lapsed` tells a throttle
-    whose window is over.
-    """
-    keys = any_(_array("unique_key", LargeBinary()))
-    lapsed = func.coalesce(job.c.unique_expires_at_ms <= now_ms(), literal_column("false")).label(
-        "lapsed"
-    )
-    columns = (job.c.id, job.c.ulid, job.c.unique_key, lapsed)
-    return union_all(
-        select(*columns).where(
-            job.c.unique_key == keys, job.c.unique_key.is_not(None), is_live(job.c.state)
-        ),
-        select(*columns).where(
-            job.c.unique_key == keys,
-            job.c.unique_key.is_not(None),
-            job.c.unique_expires_at_ms.is_not(None),
-        ),
-    )  # type: ignore[return-value]  # a compound select is used like a select
-
-
-@cache
-def release_lapsed_keys() -> Update:
-    """Frees the keys of throttles in `row_id_array` whose window is over.
-
-    The key goes altogether: kept as a lifecycle key it could clash with its new holder.
-    """
-    return (
-        update(job)
-        .where(
-            job.c.id == any_(_array("row_id", BigInteger())),
-            job.c.unique_expires_at_ms <= now_ms(),
-        )
-        .values(unique_key=null(), unique_expires_at_ms=null())
-        .returning(job.c.id)
     )

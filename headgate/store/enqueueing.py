@@ -28,9 +28,11 @@ from headgate.queries.enqueue import (
     INPUTS,
     REQUIRED,
     SHAREABLE,
+    insert_jobs,
+)
+from headgate.queries.enqueue_obstacles import (
     existing_jobs,
     find_request,
-    insert_jobs,
     key_holders,
     lock_limits,
     quarantined_fingerprints,

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Executable
 
-from headgate.queries.enqueue import existing_jobs, insert_jobs, key_holders, release_lapsed_keys
+from headgate.queries.enqueue import insert_jobs
+from headgate.queries.enqueue_obstacles import (
+    existing_jobs,
+    key_holders,
+    release_lapsed_keys,
+)
 from headgate.queries.enqueue_one import insert_job
 from headgate.queries.outcomes import conclude, renew, revoke, succeed
 from headgate.queries.promotion import promote_due

@@ -9,7 +9,7 @@ from headgate.model.envelope import Envelope
 from headgate.model.errors import Backpressure, DuplicateJob, FingerprintQuarantined, IdConflict
 from headgate.model.identity import effective_unique_key
 from headgate.model.job import RequestKey
-from headgate.queries.enqueue import (
+from headgate.queries.enqueue_obstacles import (
     existing_jobs,
     find_request,
     key_holders,
