@@ -198,6 +198,12 @@ ENQUEUE_REFUSALS: Final = (
         },
     ),
     Answer(
+        500,
+        "A middleware of this installation turned it down, in its own words.",
+        ErrorBody,
+        examples={"turned down": ErrorBody(error="no jobs on Sundays")},
+    ),
+    Answer(
         503,
         "The database did not answer several times and is left alone for now.",
         CircuitBody,

@@ -7,6 +7,7 @@ from headgate.client.errors import RegistrationError
 from headgate.client.options import EnqueueOptions, JobOptions, envelope_fields
 from headgate.client.payloads import PayloadCodec, UndecodablePayload
 from headgate.client.signature import HandlerContext, read_signature
+from headgate.model.access import Identity
 from headgate.model.envelope import DEFAULT_QUEUE, Envelope, prepare
 from headgate.model.errors import HeadgateError
 from headgate.model.job import Enqueued
@@ -15,6 +16,7 @@ from headgate.model.limits import MAX_INT32
 
 if TYPE_CHECKING:
     from headgate.client.application import Headgate
+    from headgate.store.joining import AsyncConnectionLike
 
 Payload = TypeVar("Payload")
 Invoke = Callable[[HandlerContext | None, Any], Any]
@@ -114,13 +116,21 @@ class Task(Generic[Payload]):
         payload: Payload | Mapping[str, Any] | None = None,
         *,
         request_key: str | None = None,
+        connection: "AsyncConnectionLike | None" = None,
+        identity: Identity | None = None,
         **options: Unpack[EnqueueOptions],
     ) -> Enqueued:
         """Enqueues one job. A repetition of `request_key` answers with the job it made at first.
 
-        Raises what `job` and `Headgate.enqueue` raise.
+        With a `connection` it is there when the caller's transaction is committed. Raises what
+        `job` and `Headgate.enqueue` raise.
         """
-        return await self._app.enqueue(self.job(payload, **options), request_key=request_key)
+        return await self._app.enqueue(
+            self.job(payload, **options),
+            request_key=request_key,
+            connection=connection,
+            identity=identity,
+        )
 
     def decode(self, encoded: bytes, version: int) -> Any:
         """The payload in stored bytes. Raises `UndecodablePayload`."""

@@ -48,7 +48,7 @@ RETRY_CAP_MS: Final = 3_600_000
 HISTORY_KEPT: Final = 50
 """How many entries the error history of a job keeps; the oldest go first."""
 
-_LEASE_INPUTS: Final[Mapping[str, TypeEngine[Any]]] = {
+LEASE_INPUTS: Final[Mapping[str, TypeEngine[Any]]] = {
     "job_id": Text(),
     "lease_id": Text(),
     "fence": BigInteger(),
@@ -68,7 +68,7 @@ def batch_of(inputs: Mapping[str, TypeEngine[Any]]) -> CTE:
 
 def leases() -> CTE:
     """The leases of a batch as rows (job_id, lease_id, fence)."""
-    return batch_of(_LEASE_INPUTS)
+    return batch_of(LEASE_INPUTS)
 
 
 def holds(source: FromClause) -> ColumnElement[bool]:
@@ -120,7 +120,7 @@ def succeed(*, results: bool, logs: bool) -> Executable:
     until the window ends, as does one whose retention is shorter than that. `results` and `logs`
     carry what some attempt of the batch published.
     """
-    inputs: dict[str, TypeEngine[Any]] = dict(_LEASE_INPUTS)
+    inputs: dict[str, TypeEngine[Any]] = dict(LEASE_INPUTS)
     if results:
         inputs |= {"result_schema_version": Integer(), "result_bytes": LargeBinary()}
     if logs:
@@ -210,7 +210,7 @@ def conclude() -> Executable:
     """
     source = batch_of(
         {
-            **_LEASE_INPUTS,
+            **LEASE_INPUTS,
             "outcome": Text(),
             "error": Text(),
             "delay_ms": BigInteger(),
@@ -276,7 +276,7 @@ def conclude() -> Executable:
             **lease_given_back(),
         )
         .returning(
-            *(source.c[name] for name in _LEASE_INPUTS),
+            *(source.c[name] for name in LEASE_INPUTS),
             cast(job.c.state, Text).label("state"),
             job.c.queue,
             job.c.sticky_worker,
@@ -287,7 +287,7 @@ def conclude() -> Executable:
         )
         .cte("concluded")
     )
-    answer = [concluded.c[name] for name in (*_LEASE_INPUTS, "state")]
+    answer = [concluded.c[name] for name in (*LEASE_INPUTS, "state")]
     return select(*answer).add_cte(
         *register(select(concluded).where(concluded.c.available).subquery("fresh"))
     )

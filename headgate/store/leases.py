@@ -10,8 +10,9 @@ from headgate.model.job import Acknowledgement, Lease, Settlement
 from headgate.model.lifecycle import DELETED, Outcome
 from headgate.model.limits import check_count, check_milliseconds
 from headgate.model.texts import clean
+from headgate.queries.charges import settle_charges
 from headgate.queries.outcomes import conclude, renew, revoke, succeed
-from headgate.store.database import Database, Row
+from headgate.store.database import Executor, Row, Session
 
 _CONCLUSIONS: Final = frozenset(Outcome) - {Outcome.SUCCESS, Outcome.REVOKE}
 
@@ -21,7 +22,7 @@ _encode_json: Final = msgspec.json.Encoder().encode
 class Leases:
     """Reports and renewals of running attempts, each answered per lease."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Executor) -> None:
         self._database = database
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> list[Settlement]:
@@ -30,9 +31,9 @@ class Leases:
         A settlement with state None means that the lease was lost: nothing was changed and the
         work must stop. One lease stands in for one attempt, whatever becomes of the others; of two
         reports on one lease the first is taken. Texts are cleaned rather than refused. Raises
-        `InvalidRequest` before anything is written for a delay or a result that cannot be stored,
-        and `StoreUnavailable`; then some of the reports may have been taken, and repeating them
-        answers None for those.
+        `InvalidRequest` before anything is written for a delay, a weight or a result that cannot
+        be stored, and `StoreUnavailable`; then some of the reports may have been taken, and
+        repeating them answers None for those.
         """
         for report in acknowledgements:
             _judge(report)
@@ -40,9 +41,10 @@ class Leases:
         # take their rows in one order.
         reports = {report.lease: report for report in reversed(acknowledgements)}
         held = sorted(reports.values(), key=_by_job)
-        states = await self._succeed(_ended(held, Outcome.SUCCESS))
-        states |= await self._revoke(_ended(held, Outcome.REVOKE))
-        states |= await self._conclude(_ended(held, *_CONCLUSIONS))
+        if any(report.actual_weight is not None for report in held):
+            states = await self._database.transact(lambda session: _settle(session, held))
+        else:
+            states = await _end(self._database, held)
         return [
             Settlement(report.lease.job_id, states.pop(report.lease, None))
             for report in acknowledgements
@@ -64,46 +66,64 @@ class Leases:
         held = {_lease(row) for row in rows}
         return [lease.job_id for lease in leases if lease not in held]
 
-    async def _succeed(self, reports: Sequence[Acknowledgement]) -> dict[Lease, str]:
-        if not reports:
-            return {}
-        parameters = lease_arrays(report.lease for report in reports)
-        results = any(report.result for report in reports)
-        if results:
-            parameters["result_schema_version_array"] = [
-                report.result.schema_version if report.result else None for report in reports
-            ]
-            parameters["result_bytes_array"] = [
-                report.result.bytes if report.result else None for report in reports
-            ]
-        logs = any(report.logs for report in reports)
-        if logs:
-            parameters["logs_array"] = [_logs(report) for report in reports]
-        rows = await self._database.fetch(succeed(results=results, logs=logs), parameters)
-        return {_lease(row): row["state"] for row in rows}
 
-    async def _revoke(self, reports: Sequence[Acknowledgement]) -> dict[Lease, str]:
-        if not reports:
-            return {}
-        rows = await self._database.fetch(
-            revoke(), lease_arrays(report.lease for report in reports)
-        )
-        return {_lease(row): DELETED for row in rows}
+async def _settle(session: Session, reports: Sequence[Acknowledgement]) -> dict[Lease, str]:
+    """Corrects what the gate charged and ends the attempts, both or neither."""
+    weighed = [report for report in reports if report.actual_weight is not None]
+    parameters = lease_arrays(report.lease for report in weighed)
+    parameters["actual_weight_array"] = [report.actual_weight for report in weighed]
+    await session.fetch(settle_charges(), parameters)
+    return await _end(session, reports)
 
-    async def _conclude(self, reports: Sequence[Acknowledgement]) -> dict[Lease, str]:
-        if not reports:
-            return {}
-        parameters: dict[str, Any] = {
-            **lease_arrays(report.lease for report in reports),
-            "outcome_array": [report.outcome.value for report in reports],
-            "error_array": [
-                None if report.error is None else clean(report.error) for report in reports
-            ],
-            "delay_ms_array": [report.delay_ms for report in reports],
-            "logs_array": [_logs(report) for report in reports],
-        }
-        rows = await self._database.fetch(conclude(), parameters)
-        return {_lease(row): row["state"] for row in rows}
+
+async def _end(executor: Executor, reports: Sequence[Acknowledgement]) -> dict[Lease, str]:
+    """The states that the jobs went to, of the leases that were held."""
+    states = await _succeed(executor, _ended(reports, Outcome.SUCCESS))
+    states |= await _revoke(executor, _ended(reports, Outcome.REVOKE))
+    states |= await _conclude(executor, _ended(reports, *_CONCLUSIONS))
+    return states
+
+
+async def _succeed(executor: Executor, reports: Sequence[Acknowledgement]) -> dict[Lease, str]:
+    if not reports:
+        return {}
+    parameters = lease_arrays(report.lease for report in reports)
+    results = any(report.result for report in reports)
+    if results:
+        parameters["result_schema_version_array"] = [
+            report.result.schema_version if report.result else None for report in reports
+        ]
+        parameters["result_bytes_array"] = [
+            report.result.bytes if report.result else None for report in reports
+        ]
+    logs = any(report.logs for report in reports)
+    if logs:
+        parameters["logs_array"] = [_logs(report) for report in reports]
+    rows = await executor.fetch(succeed(results=results, logs=logs), parameters)
+    return {_lease(row): row["state"] for row in rows}
+
+
+async def _revoke(executor: Executor, reports: Sequence[Acknowledgement]) -> dict[Lease, str]:
+    if not reports:
+        return {}
+    rows = await executor.fetch(revoke(), lease_arrays(report.lease for report in reports))
+    return {_lease(row): DELETED for row in rows}
+
+
+async def _conclude(executor: Executor, reports: Sequence[Acknowledgement]) -> dict[Lease, str]:
+    if not reports:
+        return {}
+    parameters: dict[str, Any] = {
+        **lease_arrays(report.lease for report in reports),
+        "outcome_array": [report.outcome.value for report in reports],
+        "error_array": [
+            None if report.error is None else clean(report.error) for report in reports
+        ],
+        "delay_ms_array": [report.delay_ms for report in reports],
+        "logs_array": [_logs(report) for report in reports],
+    }
+    rows = await executor.fetch(conclude(), parameters)
+    return {_lease(row): row["state"] for row in rows}
 
 
 def _judge(report: Acknowledgement) -> None:
@@ -112,6 +132,8 @@ def _judge(report: Acknowledgement) -> None:
         raise InvalidRequest("snooze requires delay_ms > 0")
     if report.delay_ms is not None:
         check_milliseconds("delay_ms", report.delay_ms)
+    if report.actual_weight is not None:
+        check_count("actual_weight", report.actual_weight)
     if report.result is not None:
         if report.result.schema_version < 1:
             raise InvalidRequest("result schema_version must be greater than zero")

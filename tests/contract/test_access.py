@@ -28,7 +28,7 @@ from headgate.api.tokens import STORED_FOR_MS, TokenDirectory, read_tokens
 from headgate.client.authorizer import EnqueueContext
 from headgate.model.access import AccessToken, Role, hash_token
 from headgate.model.envelope import Envelope
-from headgate.model.errors import InvalidRequest
+from headgate.model.errors import InvalidRequest, NotFound
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 from tests.contract.client import Answer, Client, Header
@@ -303,6 +303,20 @@ async def test_an_outage_leaves_known_tokens_in_force(headgate_database: str) ->
         assert await directory.find(b"kept") is not None
         assert await directory.find(b"other") is None
     await wire.cut()
+
+
+async def test_an_identity_may_have_several_tokens_which_are_revoked_together(
+    store: Store,
+) -> None:
+    for token in (b"old", b"new"):
+        await store.access_tokens.add(hash_token(token), "ada", Role.VIEWER)
+    await store.access_tokens.add(hash_token(b"other"), "bob", Role.ADMIN)
+    assert await store.access_tokens.revoke("ada") == 2
+    assert [token.identity for token in await store.access_tokens.valid()] == ["bob"]
+    assert len(await store.access_tokens.all()) == 3
+    for nobody in ("ada", "nobody"):
+        with pytest.raises(NotFound, match=f"access token of {nobody}"):
+            await store.access_tokens.revoke(nobody)
 
 
 # Tokens of a file

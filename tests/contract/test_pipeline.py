@@ -210,7 +210,7 @@ async def test_the_application_passes_the_same_pipeline(app: Headgate) -> None:
     @app.task("billing:charge")
     async def denied() -> None: ...
 
-    await allowed.enqueue()
+    await allowed.enqueue(identity=Identity("ada"))
     with pytest.raises(EnqueueForbidden):
         await denied.enqueue()
     with pytest.raises(EnqueueForbidden):

@@ -13,7 +13,7 @@ from headgate.model.lifecycle import Outcome
 from headgate.store.joining import enqueue_in
 from headgate.store.store import Store
 from tests.store.conftest import OpenStore
-from tests.store.rows import Observer, count_jobs, deadlocks, start
+from tests.store.rows import HOUR_MS, Observer, count_jobs, deadlocks, start
 from tests.store.waiting import until
 
 _WAITING = (
@@ -159,10 +159,15 @@ async def open_transaction(headgate_database: str, store: Store) -> AsyncIterato
 async def test_an_open_producer_holds_up_nobody(open_store: OpenStore, observer: Observer) -> None:
     impatient = open_store(lock_timeout_ms=200)
     [job] = await impatient.producer.enqueue([Envelope(kind="mail")])
-    await observer.execute("SET lock_timeout = 200")
-    [lease] = await start(observer, [job.id])
-    report = Acknowledgement(lease=lease, outcome=Outcome.RATE_LIMITED)
-    assert [found.state for found in await impatient.leases.acknowledge([report])] == ["available"]
+    claims = await impatient.gate.admit("worker", ["default"], 10, HOUR_MS)
+    assert job.id in [claim.job_id for claim in claims]
+    assert await impatient.leases.renew([claim.lease for claim in claims], HOUR_MS) == []
+    for outcome in (Outcome.RATE_LIMITED, Outcome.SUCCESS):
+        settlements = await impatient.leases.acknowledge(
+            [Acknowledgement(lease=claim.lease, outcome=outcome) for claim in claims]
+        )
+        assert None not in [settlement.state for settlement in settlements]
+        claims = await impatient.gate.admit("worker", ["default"], 10, HOUR_MS)
     assert await impatient.upkeep.fold_ledger(1_000) > 0
 
 

@@ -86,7 +86,8 @@ BUILDERS = dict(builders())
 _OBJECTS = "|".join([*(table.name for table in metadata.tables.values()), "headgate_state"])
 _CAST_STATE = re.compile(r"state(?: AS TEXT\)|::text)\s*(?:=|<|>|IN\b|!)", re.IGNORECASE)
 _BOUND_STATE = re.compile(r"\bstate\s*(?:=|<>|!=)\s*\$\d")
-_UNQUALIFIED = re.compile(rf"(?<![\w.])({_OBJECTS})\b")
+# Behind OF stands the name that the statement gives the table.
+_UNQUALIFIED = re.compile(rf"(?<![\w.])(?<!OF )({_OBJECTS})\b")
 
 
 @pytest.mark.parametrize("name", sorted(BUILDERS))
