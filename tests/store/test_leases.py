@@ -77,14 +77,12 @@ async def test_a_job_that_does_not_run_has_no_holder(
 async def test_a_true_lease_beside_false_ones_of_the_same_job(
     store: Store, observer: Observer
 ) -> None:
-    [lease] = await attempts(store, observer, 1)
-    false = msgspec.structs.replace(lease, lease_id="other")
+    [job] = await store.producer.enqueue([Envelope(kind="mail")])
     for outcome in (Outcome.RATE_LIMITED, Outcome.SUCCESS):
+        [lease] = await start(observer, [job.id], lease_id=f"for {outcome}")
+        false = msgspec.structs.replace(lease, lease_id="other")
         settlements = await store.leases.acknowledge(reports([false, lease, false], outcome))
         assert [settlement.state is None for settlement in settlements] == [True, False, True]
-        if outcome is Outcome.RATE_LIMITED:
-            [lease] = await start(observer, [lease.job_id])
-            false = msgspec.structs.replace(lease, lease_id="other")
     assert await count_jobs(observer) == 0
 
 

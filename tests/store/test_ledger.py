@@ -153,6 +153,16 @@ async def test_a_fold_takes_no_more_than_its_limit(store: Store, observer: Obser
         await store.upkeep.fold_ledger(0)
 
 
+async def test_a_fold_leaves_what_another_one_is_folding(store: Store, observer: Observer) -> None:
+    for queue in ("a", "b", "c"):
+        await store.producer.enqueue([Envelope(kind="mail", queue=queue)])
+    async with observer.transaction():
+        await observer.execute("SELECT FROM headgate_ledger WHERE queue = 'b' FOR UPDATE")
+        assert await asyncio.wait_for(store.upkeep.fold_ledger(10), 5) == 2
+    assert await store.upkeep.fold_ledger(10) == 1
+    await assert_exact(observer)
+
+
 async def test_partitions_without_live_jobs_leave_no_rows(store: Store, observer: Observer) -> None:
     for end in (State.COMPLETED, State.ARCHIVED, State.AVAILABLE):
         await bring(store, observer, Envelope(kind="mail", partition_key=end), end)

@@ -237,6 +237,19 @@ async def test_a_renewal_in_time_saves_the_attempt(store: Store, observer: Obser
     assert await store.upkeep.reclaim_expired(10) == []
 
 
+async def test_the_expiry_is_looked_at_again_under_the_lock(
+    store: Store, observer: Observer
+) -> None:
+    renewed, lost = await attempts(store, observer, 2)
+    await expire(observer, renewed, lost)
+    window = await store.hot_path.fetch(statements.running_window(), {"after_id": 0})
+    assert [row["expired"] for row in window] == [True, True]
+    await store.leases.renew([renewed], HOUR_MS)
+    expired = {"row_id_array": [row["id"] for row in window]}
+    rows = await store.hot_path.fetch(statements.reclaim(), expired)
+    assert [row["job_id"] for row in rows] == [lost.job_id]
+
+
 async def test_many_reclaimers_take_each_job_once(
     open_store: OpenStore, observer: Observer
 ) -> None:
