@@ -34,6 +34,7 @@ demo: setup
 
 bench: .venv/.bench
 	$(BIN)/python -m bench.peers
+	$(BIN)/python -m bench.gate
 
 openapi: setup
 	$(BIN)/python openapi/generate.py

@@ -222,6 +222,8 @@ def connection_options(
         "timeout": settings.connect_timeout_ms / 1000,
         "command_timeout": (settings.statement_timeout_ms + _GRACE_MS) / 1000,
         "statement_cache_size": 0 if settings.pooler else _STATEMENT_CACHE,
+        # The driver would leave out long texts, and those are the ones that take long to plan.
+        "max_cacheable_statement_size": 0,
         "server_settings": {}
         if settings.pooler
         else dict(_COMMON_SETTINGS if session_settings is None else session_settings),

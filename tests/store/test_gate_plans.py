@@ -18,6 +18,8 @@ from headgate.queries.gate.walk import ANY_PRIORITY
 from headgate.queries.lanes import LANE
 from headgate.store.compilation import Compiled
 from headgate.store.database import GATE_SETTINGS
+from headgate.store.store import Store
+from tests.store.backlog import admit, bucket, ceiling, fill
 from tests.store.rows import Observer
 
 STATEMENTS: dict[str, Executable] = {
@@ -156,3 +158,16 @@ async def test_no_plan_depends_on_statistics(
     await observer.execute(_FILL, 50, partitions)
     await observer.execute("ANALYZE")
     await assert_bounded(planner)
+
+
+async def test_even_the_longest_statement_is_planned_once(store: Store, observer: Observer) -> None:
+    await bucket(observer, "api", 100)
+    await ceiling(observer, "default", 100)
+    await fill(store, 9, rate_class="api")
+    for _ in range(5):
+        assert len(await admit(store, 1)) == 1
+    async with store.gate._database.transaction() as session:
+        uses = await session._connection.fetchval(
+            "SELECT generic_plans FROM pg_prepared_statements ORDER BY length(statement) DESC"
+        )
+    assert uses >= 5
