@@ -246,12 +246,14 @@ def _conditions(row: Any, state: str | None, others: frozenset[str]) -> list[Col
 def _matching_tags(row: Any, tags: Any) -> ColumnElement[int]:
     """How many of the wanted tags, all different, a job has.
 
-    Counted job by job: an EXISTS could become a join that reads every job of a common tag.
+    Counted job by job, among all its tags: an EXISTS could become a join that reads every job of a
+    common tag, and looking for each tag by itself is a descent for each.
     """
-    return (
-        select(func.count())
-        .select_from(job_tag)
-        .where(job_tag.c.job_id == row.c.id, job_tag.c.tag == any_(tags))
+    own = (
+        select(job_tag.c.tag)
+        .where(job_tag.c.job_id == row.c.id)
+        .offset(number(0))
         .correlate(row)
-        .scalar_subquery()
+        .subquery("own")
     )
+    return select(func.count()).select_from(own).where(own.c.tag == any_(tags)).scalar_subquery()

@@ -37,3 +37,17 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts `headgate api`."""
     with starting(tmp_path) as run:
         yield run
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tells how many requests the tests made that count them."""
+    made = [
+        value
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", "") == "teardown"
+        for name, value in report.user_properties
+        if name == "requests"
+    ]
+    if made:
+        terminalreporter.write_line(f"{sum(made)} requests by {len(made)} tests")

@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
 from typing import Any, Final
@@ -77,6 +77,7 @@ JOURNEYS: Final = settings(
 )
 
 _keys: Final = count()
+_requests: Final = count()
 
 
 @schemathesis.hook
@@ -85,6 +86,7 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
 
     One that was left out or spoilt to see what happens stays so.
     """
+    next(_requests)
     undeclared = case.method.upper() != case.operation.method.upper()
     if undeclared and case.method.upper() in MUTATING:
         case.headers["Idempotency-Key"] = f"k{next(_keys)}"
@@ -127,6 +129,14 @@ def address(headgate_clones: Any, headgate_template: str) -> Iterator[str]:
     server[0].should_exit = True
     thread.join(10)
     headgate_clones.drop(name)
+
+
+@pytest.fixture(autouse=True)
+def counted(record_property: Callable[[str, object], None]) -> Iterator[None]:
+    """Notes how many requests a test made, for the summary of the run."""
+    begun = next(_requests)
+    yield
+    record_property("requests", next(_requests) - begun - 1)
 
 
 @SCHEMA.parametrize()

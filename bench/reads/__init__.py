@@ -1,0 +1,1 @@
+"""What reads cost on many jobs beside the same mix of few."""

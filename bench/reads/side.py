@@ -1,0 +1,111 @@
+"""One of the two databases, and the API on it."""
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import asyncpg
+from sqlalchemy import Executable
+
+from headgate.api.application import create_app
+from headgate.store.database import GATE_SETTINGS, READ_SETTINGS, Database, Row
+from headgate.store.settings import StoreSettings
+from headgate.store.store import Store
+from tests.contract.client import Answer, Client
+from tests.store.plans import pages_read, plan_of
+
+
+class Cost(NamedTuple):
+    """Pages of 8 kB that the statements of a request touched: the dearest, and all together.
+
+    `windows`: it searched among more rows than a page has.
+    """
+
+    most: int
+    total: int
+    windows: bool
+
+
+class Side:
+    """Asks for the time that an answer takes, and for the pages that its statements touch."""
+
+    def __init__(self, store: Store, readers: Mapping[Database, asyncpg.Connection]) -> None:
+        self._client = Client(create_app(store), prefix="")
+        self._readers = readers
+        self._asked: list[tuple[Database, Executable, Mapping[str, Any]]] | None = None
+        for database in readers:
+            self._record(database)
+        self.names: dict[str, str] = {}
+
+    async def ask(self, target: str) -> Answer:
+        return await self._client.get(self._filled(target))
+
+    async def ms(self, target: str) -> float:
+        """How long an answer takes."""
+        target = self._filled(target)
+        begun = time.perf_counter()
+        await self._client.get(target)
+        return (time.perf_counter() - begun) * 1000
+
+    async def cost(self, target: str) -> Cost:
+        """What the statements of a request touch, with plans made for any parameters."""
+        self._asked = asked = []
+        await self.ask(target)
+        self._asked = None
+        pages = [
+            pages_read(
+                await plan_of(self._readers[database], statement, parameters, "force_generic_plan")
+            )
+            for database, statement, parameters in asked
+        ]
+        pieces = [each for _, _, each in asked if "stream_size" in each]
+        windows = len(pieces) > 1 or any(each["stream_size"] > each["page_size"] for each in pieces)
+        return Cost(max(pages, default=0), sum(pages), windows)
+
+    def _filled(self, target: str) -> str:
+        for name, value in self.names.items():
+            target = target.replace("{" + name + "}", value)
+        return target
+
+    def _record(self, database: Database) -> None:
+        fetch = database.fetch
+
+        async def recorded(
+            statement: Executable, parameters: Mapping[str, Any] | None = None
+        ) -> list[Row]:
+            if self._asked is not None:
+                self._asked.append((database, statement, parameters or {}))
+            return await fetch(statement, parameters)
+
+        database.fetch = recorded  # type: ignore[method-assign]  # ours to look at
+
+
+@asynccontextmanager
+async def side_on(dsn: str) -> AsyncIterator[Side]:
+    """The API on a filled database."""
+    async with Store(StoreSettings(dsn=dsn)) as store:
+        settings = {store.database: READ_SETTINGS, store.hot_path: GATE_SETTINGS}
+        readers = {
+            database: await asyncpg.connect(dsn, server_settings={"jit": "off", **each})
+            for database, each in settings.items()
+        }
+        try:
+            side = Side(store, readers)
+            reader = readers[store.database]
+            side.names = dict(await reader.fetchrow(_NAMES))
+            yield side
+        finally:
+            for reader in readers.values():
+                await reader.close()
+
+
+# The first and the last of a long line, the newest job, and a cursor to the middle of all.
+_NAMES = """
+SELECT (SELECT ulid FROM headgate_job WHERE state = 'available' AND queue = 'q000'
+    AND rate_class = 'class3' ORDER BY priority DESC, scheduled_at_ms, id LIMIT 1) AS first,
+  (SELECT ulid FROM headgate_job WHERE state = 'available' AND queue = 'q000'
+    AND rate_class = 'class3' ORDER BY priority, scheduled_at_ms DESC, id DESC LIMIT 1) AS last,
+  (SELECT ulid FROM headgate_job ORDER BY id DESC LIMIT 1) AS newest,
+  (SELECT max(id) / 2 FROM headgate_job)::text AS middle
+"""
