@@ -5,7 +5,7 @@ RUNS = import sys; sys.version_info >= (3, 11) and print(sys.executable)
 PYTHON ?= $(firstword $(foreach name,$(PYTHONS),$(shell $(name) -c '$(RUNS)' 2>/dev/null)))
 BIN = .venv/bin
 
-.PHONY: setup test fuzz lint demo bench openapi clean
+.PHONY: setup test fuzz stress mutations lint demo bench openapi clean
 
 setup: .venv/.ready
 
@@ -32,6 +32,9 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+stress: setup
+	HEADGATE_STRESS_SECONDS=300 $(BIN)/python -m pytest tests/chaos/test_gate_under_stress.py
 
 demo: setup
 	$(BIN)/headgate demo

@@ -1,0 +1,157 @@
+"""One of the processes that press on the gate: `python -m tests.chaos.gate_process`.
+
+Its orders come as JSON on stdin and its report goes as JSON to stdout. Several gates admit, run and
+end jobs, or forget them as workers do that die; a producer enqueues in transactions that hesitate
+and are sometimes undone.
+"""
+
+import asyncio
+import random
+import sys
+from collections import Counter
+
+import asyncpg
+import msgspec
+
+from headgate.model.envelope import Envelope
+from headgate.model.job import Acknowledgement, Claim
+from headgate.model.lifecycle import DELETED, Outcome
+from headgate.store import gate as gate_module
+from headgate.store.gate import Gate
+from headgate.store.joining import enqueue_in
+from headgate.store.settings import StoreSettings
+from headgate.store.store import Store
+
+FREE, LIMITED, MIXED, CLOSED = "free", "limited", "mixed", "closed"
+QUEUES = (FREE, LIMITED, MIXED, CLOSED)
+CLASSES = ("x", "y", "z")
+PARTITIONS = 20
+GATES = 5
+LEASE_MS = 2_000
+BAD = "bad"
+OUTCOMES = (Outcome.SUCCESS, Outcome.SUCCESS, Outcome.RATE_LIMITED, Outcome.RETRY)
+
+
+class Orders(msgspec.Struct):
+    dsn: str
+    seed: int
+    seconds: float
+    workers: list[str]
+    """The names of all workers under stress; the first ones belong to this process."""
+
+
+class Seen(msgspec.Struct):
+    """What one process saw. `claims` are (job id, fence), `spent` is the weight by rate class."""
+
+    claims: list[tuple[str, int]]
+    spent: dict[str, int]
+    violations: list[str]
+    committed: int
+    deleted: int
+
+
+class Pressure:
+    def __init__(self, orders: Orders, store: Store) -> None:
+        self._orders = orders
+        self._store = store
+        self._random = random.Random(orders.seed)
+        self._stop = asyncio.Event()
+        self._spent = Counter[str]()
+        self.seen = Seen([], {}, [], 0, 0)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for worker in self._orders.workers[:GATES]:
+                group.create_task(self._work(worker))
+            group.create_task(self._produce())
+            await asyncio.sleep(self._orders.seconds)
+            self._stop.set()
+        self.seen.spent = dict(self._spent)
+
+    async def _produce(self) -> None:
+        chance = self._random
+        connection = await asyncpg.connect(self._orders.dsn)
+        while not self._stop.is_set():
+            batch = self._batch()
+            transaction = connection.transaction()
+            await transaction.start()
+            await enqueue_in(connection, batch)
+            if chance.random() < 0.1:
+                await asyncio.sleep(0.05)
+            if chance.random() < 0.05:
+                await transaction.rollback()
+            else:
+                await transaction.commit()
+                self.seen.committed += len(batch)
+            await asyncio.sleep(chance.random() * 0.02)
+        await connection.close()
+
+    def _batch(self) -> list[Envelope]:
+        chance = self._random
+        queue = chance.choice(QUEUES[:3])
+        template = Envelope(
+            kind="mail",
+            queue=queue,
+            partition_key=f"t{chance.choice([0, 0, 0, *range(PARTITIONS)])}",
+            rate_class="" if queue == FREE else chance.choice(["", "unknown", *CLASSES]),
+            priority=chance.choice([0, 0, 0, 5]),
+            weight=chance.choice([1, 1, 1, 3]),
+            sticky_worker=chance.choice([""] * 9 + [chance.choice(self._orders.workers)]),
+            max_attempts=1_000,
+        )
+        return [template] * chance.choice([1, 1, 5, 30])
+
+    async def _work(self, worker: str) -> None:
+        chance = self._random
+        gate = Gate(self._store.gate._database)
+        queues = chance.choice([QUEUES, QUEUES, (FREE,), (LIMITED, CLOSED)])
+        held: list[Claim] = []
+        while not self._stop.is_set():
+            capacity = chance.choice([1, 2, 10, 30])
+            claims = await gate.admit(worker, queues, capacity, LEASE_MS)
+            self._note(worker, claims, capacity)
+            held += claims
+            await asyncio.sleep(chance.random() * 0.01)
+            chance.shuffle(held)
+            ended, held = held[: len(held) * 3 // 4], held[len(held) * 3 // 4 :]
+            # Some are forgotten, as by a worker that dies.
+            settled = await self._store.leases.acknowledge(
+                [
+                    Acknowledgement(lease=claim.lease, outcome=chance.choice(OUTCOMES), delay_ms=1)
+                    for claim in ended
+                    if chance.random() > 0.03
+                ]
+            )
+            self.seen.deleted += sum(each.state == DELETED for each in settled)
+
+    def _note(self, worker: str, claims: list[Claim], capacity: int) -> None:
+        if len(claims) > capacity:
+            self.seen.violations.append(f"{len(claims)} claims for {capacity}")
+        for claim in claims:
+            self.seen.claims.append((claim.job_id, claim.fence))
+            self._spent[claim.rate_class] += claim.weight
+            if claim.sticky_worker not in ("", worker):
+                self.seen.violations.append(f"pinned to {claim.sticky_worker}, not {worker}")
+            if claim.queue == CLOSED:
+                self.seen.violations.append("from a paused queue")
+            if claim.fingerprint == BAD:
+                self.seen.violations.append("in quarantine")
+
+
+async def press(orders: Orders) -> Seen:
+    # Prunes as often as it can, to meet every producer.
+    gate_module._UPKEEP_INTERVAL_S = 0.0  # type: ignore[misc]  # final but for this process
+    settings = StoreSettings(dsn=orders.dsn, gate_pool_size=GATES)
+    async with Store(settings) as store:
+        pressure = Pressure(orders, store)
+        await pressure.run()
+        return pressure.seen
+
+
+def main() -> None:
+    orders = msgspec.json.decode(sys.stdin.buffer.read(), type=Orders)
+    sys.stdout.buffer.write(msgspec.json.encode(asyncio.run(press(orders))))
+
+
+if __name__ == "__main__":
+    main()
