@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headgate.client.pipeline import EnqueuePipeline
     from headgate.client.plugins import EnqueuePlugin
     from headgate.client.task import Task
+    from headgate.client.workflow import Workflow
     from headgate.model.access import Identity
     from headgate.model.envelope import Envelope
     from headgate.model.errors import (
@@ -62,6 +63,7 @@ _HOMES = {
     "headgate.client.pipeline": ("EnqueuePipeline",),
     "headgate.client.plugins": ("EnqueuePlugin",),
     "headgate.client.task": ("Task",),
+    "headgate.client.workflow": ("Workflow",),
     "headgate.model.access": ("Identity",),
     "headgate.model.envelope": ("Envelope",),
     "headgate.model.errors": (
@@ -139,6 +141,7 @@ __all__ = [
     "Unique",
     "Worker",
     "WorkerConfig",
+    "Workflow",
     "create_app",
     "enqueue_in",
     "enqueue_in_sync",

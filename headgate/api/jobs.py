@@ -62,6 +62,12 @@ _JOB: Final = Job(
 
 _ROW_ID: Final = 2**63 - 1
 
+ROW_ID_CURSOR = Annotated[
+    str,
+    Meta(description="`next_cursor` of the page before."),
+    narrower(pattern=r"^[+-]?[0-9]{1,18}$"),
+]
+
 _Tags = Annotated[str | None, Meta(description="Tags between commas; empty ones do not count.")]
 
 
@@ -84,11 +90,7 @@ class ListJobs(msgspec.Struct, kw_only=True, frozen=True):
     )
     kind: Annotated[str | None, Meta(description="The kind, exactly.")] = None
     partition_key: Annotated[str | None, Meta(description="The partition, exactly.")] = None
-    cursor: Annotated[
-        str | None,
-        Meta(description="`next_cursor` of the page before."),
-        narrower(pattern=r"^[+-]?[0-9]{1,18}$"),
-    ] = None
+    cursor: ROW_ID_CURSOR | None = None
     tags_all: _Tags = None
     tags_any: _Tags = None
     limit: Annotated[
@@ -133,11 +135,8 @@ async def list_jobs(request: ApiRequest, query: ListJobs) -> Response:
     )
     if query.q is not None:
         conditions = search(query.q, conditions)
-    cursor = None if query.cursor is None else parse_integer(query.cursor, -_ROW_ID - 1, _ROW_ID)
-    if query.cursor is not None and cursor is None:
-        raise InvalidRequest("bad cursor")
     page = await request.store.inspection.jobs(
-        conditions, cursor=cursor, limit=max(1, min(query.limit, MAX_PAGE))
+        conditions, cursor=parse_row_id(query.cursor), limit=max(1, min(query.limit, MAX_PAGE))
     )
     return json_response(page)
 
@@ -179,6 +178,14 @@ async def count_jobs(request: ApiRequest, query: CountJobs) -> Response:
     `approximate` says that some of the newest changes are not counted yet.
     """
     return json_response(await request.store.counts(query.queue))
+
+
+def parse_row_id(cursor: str | None) -> int | None:
+    """Where a list of jobs goes on. Raises `InvalidRequest`."""
+    row_id = None if cursor is None else parse_integer(cursor, -_ROW_ID - 1, _ROW_ID)
+    if cursor is not None and row_id is None:
+        raise InvalidRequest("bad cursor")
+    return row_id
 
 
 def require_payloads(request: ApiRequest) -> None:

@@ -23,6 +23,7 @@ from headgate.api import (
     queues,
     rate_classes,
     workers,
+    workflows,
 )
 from headgate.api.operations import Operation
 
@@ -76,6 +77,10 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     periodic.delete_schedule,
     periodic.run_schedule,
     periodic.list_schedule_events,
+    workflows.list_workflows,
+    workflows.read_workflow,
+    workflows.retry_workflow,
+    workflows.cancel_workflow,
     workers.list_workers,
     workers.signal_worker,
     workers.read_cluster,

@@ -12,9 +12,14 @@ from headgate.client.pipeline import EnqueuePipeline
 from headgate.client.producer import JobProducer
 from headgate.client.signature import HandlerContext
 from headgate.client.task import Task
+from headgate.client.workflow import Workflow
+from headgate.model.access import Identity
 from headgate.model.envelope import DEFAULT_QUEUE
 from headgate.model.errors import InvalidRequest
+from headgate.model.job import Enqueued
 from headgate.model.periodic import MissedPolicy, ScheduleDefinition
+from headgate.model.workflow import COORDINATOR_QUEUE
+from headgate.store.joining import AsyncConnectionLike
 
 Payload = TypeVar("Payload")
 Context = TypeVar("Context", bound=HandlerContext)
@@ -47,13 +52,16 @@ class Headgate(JobProducer):
         schema: str = "public",
         name: str = "",
         pipeline: EnqueuePipeline | None = None,
+        workflows: bool = False,
     ) -> None:
         """Without a DSN, `open` asks the environment. `name` tells the schedules that this
-        application declares from those of others. What it enqueues passes `pipeline`. Raises
-        `InvalidRequest` for a DSN that is none.
+        application declares from those of others. What it enqueues passes `pipeline`. With
+        `workflows`, its workers coordinate workflows too. Raises `InvalidRequest` for a DSN that is
+        none.
         """
         super().__init__(dsn=dsn, schema=schema, pipeline=pipeline)
         self._name = name
+        self.workflows = workflows
         self._tasks: dict[str, Task[Any]] = {}
         self._schedules: dict[str, ScheduleDefinition] = {}
 
@@ -69,10 +77,12 @@ class Headgate(JobProducer):
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The queues that the jobs of the tasks go to by default, and those of the schedules: what
-        a worker must serve.
+        """The queues that the jobs of the tasks go to by default, those of the schedules, and that
+        of workflows where it has some: what a worker must serve.
         """
         of_tasks = {task.queue for task in self._tasks.values()}
+        if self.workflows:
+            of_tasks.add(COORDINATOR_QUEUE)
         return tuple(sorted(of_tasks | queues_of(self._schedules))) or (DEFAULT_QUEUE,)
 
     def task(
@@ -96,13 +106,19 @@ class Headgate(JobProducer):
 
         def register(handler: Callable[..., Any]) -> Task[Any]:
             task = Task[Any](self, kind, handler, aliases=aliases, version=version, options=options)
-            for position, name in enumerate(task.kinds):
-                if name in self._tasks or name in task.kinds[:position]:
-                    raise RegistrationError(f"task {kind}: kind `{name}` has a handler already")
-            self._tasks.update(dict.fromkeys(task.kinds, task))
+            self.adopt(task)
             return task
 
         return register
+
+    def adopt(self, task: Task[Any]) -> None:
+        """Takes a task in that was made elsewhere. Raises `RegistrationError` when one of its kinds
+        is taken.
+        """
+        for position, name in enumerate(task.kinds):
+            if name in self._tasks or name in task.kinds[:position]:
+                raise RegistrationError(f"task {task.kind}: kind `{name}` has a handler already")
+        self._tasks.update(dict.fromkeys(task.kinds, task))
 
     def periodic(
         self,
@@ -167,6 +183,23 @@ class Headgate(JobProducer):
         if self._tasks.get(handler.kind) is not handler:
             raise RegistrationError(f"task {handler.kind} is not one of this application")
         return handler
+
+    async def enqueue_workflow(
+        self,
+        workflow: Workflow,
+        *,
+        connection: AsyncConnectionLike | None = None,
+        identity: Identity | None = None,
+    ) -> list[Enqueued]:
+        """Enqueues a workflow whole or not at all; its coordinator is the first of the answers.
+
+        The same workflow again succeeds and changes nothing, another one of its id is an
+        `IdConflict`. Raises what `enqueue_many` and `Workflow.jobs` raise, and `InvalidRequest`
+        when the application was made without `workflows`.
+        """
+        if not self.workflows:
+            raise InvalidRequest("nobody would coordinate it: make the application with workflows")
+        return await self.enqueue_many(workflow.jobs(), connection=connection, identity=identity)
 
     async def sync_schedules(self, *, prune: bool = False) -> list[str]:
         """Makes the declared schedules known to the store; all of them or none.

@@ -39,6 +39,7 @@ from headgate.store.revisions import check
 from headgate.store.schedules import Schedules
 from headgate.store.settings import StoreSettings
 from headgate.store.upkeep import Upkeep
+from headgate.store.workflows import Workflows
 
 
 class Store:
@@ -96,6 +97,7 @@ class Store:
         self.retention = Retention(writes)
         self.schedules = Schedules(reads, writes, producer, notifier)
         self.workers = Workers(reads)
+        self.workflows = Workflows(reads, writes, notifier)
 
     def within(self, session: Session) -> Self:
         """This store inside an open transaction: what its ports change is a part of it, and queues

@@ -17,6 +17,7 @@ from headgate.model.job import WorkerBeat
 from headgate.store.store import Store
 from headgate.worker.acknowledgements import Acknowledgements
 from headgate.worker.config import WorkerConfig
+from headgate.worker.coordinator import serve_workflows
 from headgate.worker.custody import Custody
 from headgate.worker.ending import Ending
 from headgate.worker.heartbeat import Heartbeat
@@ -50,6 +51,7 @@ class Worker:
         """`duties` are all there are, unless given. The store stays the caller's to close."""
         self.config = config or WorkerConfig()
         self.worker_id = self.config.worker_id or _new_worker_id()
+        serve_workflows(app)
         self._app = app
         self._store = store
         self._status = "running"

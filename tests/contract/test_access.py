@@ -79,6 +79,8 @@ ALLOWED: Final[Mapping[str, tuple[Role, ...]]] = {
     "delete_schedule": (ADMIN,),
     "run_schedule": (OPERATOR, ADMIN),
     "signal_worker": (OPERATOR, ADMIN),
+    "retry_workflow": (OPERATOR, ADMIN),
+    "cancel_workflow": (OPERATOR, ADMIN),
     "list_audit_entries": (ADMIN,),
 }
 """Every other operation is a GET, for viewers, operators and admins."""

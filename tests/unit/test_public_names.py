@@ -56,6 +56,7 @@ PUBLIC = {
     "Unique",
     "Worker",
     "WorkerConfig",
+    "Workflow",
     "create_app",
     "enqueue_in",
     "enqueue_in_sync",
