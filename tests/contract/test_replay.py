@@ -15,7 +15,9 @@ from headgate.api.operations import Operation, operation
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response
 from headgate.api.table import OPERATIONS
+from headgate.client.workflow import Workflow
 from headgate.model.access import AccessToken, Role, hash_token
+from headgate.model.envelope import Envelope
 from headgate.model.errors import InvalidRequest, StoreUnavailable
 from headgate.model.idempotency import MutationRequest
 from headgate.model.job import WorkerBeat
@@ -107,6 +109,17 @@ async def a_worker(client: Client, store: Store) -> None:
     )
 
 
+async def a_workflow(client: Client, store: Store) -> None:
+    workflow = Workflow("x")
+    workflow.add(Envelope(kind="t.k"), name="node")
+    await store.producer.enqueue(workflow.jobs())
+
+
+async def a_failed_workflow(client: Client, store: Store) -> None:
+    await a_workflow(client, store)
+    await store.control.cancel("x:node")
+
+
 async def a_limit(client: Client, store: Store) -> None:
     await client.request("PUT", "/queues/x/enqueue-limit", json={"max_unfinished_jobs": 5})
 
@@ -137,6 +150,8 @@ MUTATIONS: Final[Mapping[str, tuple[Prepare, Any, int]]] = {
     "put_schedule": (nothing, SCHEDULE, 200),
     "delete_schedule": (a_schedule, None, 204),
     "signal_worker": (a_worker, {"command": "quiet"}, 204),
+    "retry_workflow": (a_failed_workflow, {"expected_revision": 1}, 204),
+    "cancel_workflow": (a_workflow, None, 204),
 }
 """What is there before, the body, and the status of success."""
 
