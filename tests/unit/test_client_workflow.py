@@ -1,6 +1,8 @@
 """Putting a workflow together: what is enqueued, and what is refused."""
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,8 +11,8 @@ from headgate import Envelope, Headgate, InvalidRequest, RegistrationError, Work
 from headgate.client.workflow import MAX_NODES
 
 
-def job(kind: str = "step", **fields: object) -> Envelope:
-    return Envelope(kind=kind, **fields)  # type: ignore[arg-type]  # chosen by each test
+def job(kind: str = "step", **fields: Any) -> Envelope:
+    return Envelope(kind=kind, **fields)
 
 
 def test_the_coordinator_comes_first_and_its_nodes_in_order() -> None:
@@ -85,12 +87,13 @@ def test_when_a_node_runs_is_for_the_workflow_to_say(fields: dict[str, int]) -> 
 
 
 def test_names_and_times_that_cannot_be() -> None:
-    for make, complaint in (
+    refusals: list[tuple[Callable[[], Workflow], str]] = [
         (lambda: Workflow(""), "workflow id must not be empty"),
         (lambda: Workflow("x" * 250), "workflow id must be at most 255 bytes"),
         (lambda: Workflow("w", poll_interval_ms=0), "workflow poll interval must be at least 1 ms"),
         (lambda: Workflow("w", retention_ms=0), "workflow retention must be at least 1 ms"),
-    ):
+    ]
+    for make, complaint in refusals:
         with pytest.raises(InvalidRequest) as refused:
             make()
         assert refused.value.message == complaint

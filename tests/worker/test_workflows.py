@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from headgate import Headgate, Skip, Store, Workflow
+from headgate import Envelope, Headgate, Skip, Store, Workflow
 from tests.store.rows import Observer, state_of
 from tests.worker.conftest import StartWorker
 from tests.worker.waiting import reaches
@@ -70,8 +70,6 @@ async def test_a_failed_part_is_retried_without_the_rest(
 async def test_a_plan_that_is_none_is_not_tried_again(
     app: Headgate, store: Store, observer: Observer, start_worker: StartWorker
 ) -> None:
-    from headgate import Envelope
-
     circle = (
         b'{"workflow_id":"w","nodes":[{"name":"a","job_id":"1","deps":["b"]},'
         b'{"name":"b","job_id":"2","deps":["a"]}]}'
