@@ -109,6 +109,10 @@ class EnqueueBody(msgspec.Struct, kw_only=True, frozen=True):
         Meta(description="Chosen by the caller; generated when absent."),
     ] = None
 
+    def payload_bytes(self) -> bytes:
+        """What `payload` stands for. Raises `InvalidRequest`."""
+        return decode_base64("payload", self.payload)
+
     def envelope(self) -> Envelope:
         """The job for the store. Raises `InvalidRequest` for what the store cannot see any more:
         an explicit 0 or "", and what is no base64.
@@ -117,7 +121,7 @@ class EnqueueBody(msgspec.Struct, kw_only=True, frozen=True):
             raise InvalidRequest("weight must be >= 1")
         if self.unique_replace and self.unique_key is None:
             raise InvalidRequest("unique_replace requires caller-supplied unique_key")
-        payload = decode_base64("payload", self.payload)
+        payload = self.payload_bytes()
         unique_key = (
             None if self.unique_key is None else decode_base64("unique_key", self.unique_key)
         )

@@ -25,6 +25,7 @@ from headgate.store.fleet import Duties, Workers
 from headgate.store.fleet_view import FleetView
 from headgate.store.gate import Gate
 from headgate.store.idempotency import Idempotency
+from headgate.store.importing import Imports
 from headgate.store.inspection import Inspection
 from headgate.store.leases import Leases
 from headgate.store.listener import Listener
@@ -77,6 +78,7 @@ class Store:
         self.upkeep = Upkeep(self.hot_path, self.notifier)
         self.duties = Duties(self.database)
         self.idempotency = Idempotency(self.hot_path)
+        self.imports = Imports(self.hot_path, self.notifier)
         producer = Producer(self.hot_path, self.notifier)
         self._bind(self.database, self.hot_path, self.notifier, producer)
 
