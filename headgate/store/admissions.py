@@ -9,6 +9,8 @@ import msgspec
 from headgate.model.errors import InvalidRequest
 from headgate.model.job import Claim
 from headgate.model.limits import check_characters
+from headgate.model.policy import Saturation
+from headgate.queries.gate.refusal import MODES
 from headgate.store.database import Row
 from headgate.store.rotation import StopAt
 
@@ -30,7 +32,7 @@ class Report(msgspec.Struct):
     """What the complete gate says of itself, in the words of its statement."""
 
     weights: dict[str, float] | None = None
-    ceilings: bool = False
+    ceilings: list[str] | None = None
     buckets: bool = False
     stops: list[StopAt] | None = None
     busy_classes: list[str] | None = None
@@ -44,6 +46,16 @@ class Report(msgspec.Struct):
     @property
     def busy(self) -> bool:
         return bool(self.busy_classes or self.busy_partitions)
+
+    @property
+    def displaces(self) -> bool:
+        """What runs in some queue may have to make room."""
+        return Saturation.CANCEL_RUNNING in (self.ceilings or ())
+
+    @property
+    def refuses(self) -> bool:
+        """What waits for room in some queue is to be ended."""
+        return any(mode in MODES for mode in self.ceilings or ())
 
 
 decode_report: Final = msgspec.json.Decoder(Report).decode
@@ -101,6 +113,7 @@ class Memory:
         self.deeper: dict[str, int] = {}
         self._calls = 0
         self._ceilings = 0
+        self._displacement = 0
         self._buckets = 0
         self._detour = 0
 
@@ -112,7 +125,11 @@ class Memory:
     @property
     def policies(self) -> dict[str, bool]:
         """The steps to reckon with in the complete gate."""
-        return {"with_ceilings": self._ceilings > 0, "with_buckets": self._buckets > 0}
+        return {
+            "with_ceilings": self._ceilings > 0,
+            "with_buckets": self._buckets > 0,
+            "with_displacement": self._displacement > 0,
+        }
 
     @property
     def shortcuts(self) -> bool:
@@ -135,12 +152,21 @@ class Memory:
 
     def learn(self, report: Report) -> bool:
         """Notes the policies that were met; true when one of them was not reckoned with."""
-        surprised = (report.ceilings and not self._ceilings) or (
-            report.buckets and not self._buckets
+        surprised = (
+            (bool(report.ceilings) and not self._ceilings)
+            or (report.displaces and not self._displacement)
+            or (report.buckets and not self._buckets)
         )
-        self._ceilings = _POLICY_MEMORY if report.ceilings else max(0, self._ceilings - 1)
-        self._buckets = _POLICY_MEMORY if report.buckets else max(0, self._buckets - 1)
+        self._ceilings = _expectation(bool(report.ceilings), self._ceilings)
+        # The step needs the ceilings, so it is not expected for longer than those.
+        self._displacement = _expectation(report.displaces, self._displacement)
+        self._buckets = _expectation(report.buckets, self._buckets)
         return surprised
+
+
+def _expectation(met: bool, before: int) -> int:
+    """For how many calls a policy is expected."""
+    return _POLICY_MEMORY if met else max(0, before - 1)
 
 
 def claim_of(row: Row) -> Claim:

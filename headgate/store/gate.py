@@ -13,6 +13,7 @@ from headgate.queries.gate.fast import fast
 from headgate.queries.gate.full import full
 from headgate.queries.gate.prelude import add_partitions, lock_buckets, lock_partitions
 from headgate.queries.gate.prune import delete_lanes, lock_lanes
+from headgate.queries.gate.refusal import refuse
 from headgate.queries.gate.rotation import read_rotation, write_rotation
 from headgate.queries.gate.survey import occupied, survey
 from headgate.queries.gate.walk import ANY_PRIORITY
@@ -26,6 +27,8 @@ _ROUNDS: Final = 3
 # Gates hold policy rows for milliseconds. No worker stands idle for whoever holds them longer.
 _PATIENCE: Final = (("lock_timeout", "1000"),)
 _CALLERS_KEPT: Final = 256
+# Of a level, in one statement.
+_REFUSED_LANES: Final = 100
 _UPKEEP_INTERVAL_S: Final = 1.0
 
 
@@ -131,6 +134,8 @@ class Gate:
             if memory.learn(report):
                 continue
             rounds += 1
+            if report.refuses:
+                await self._refuse(call, below)
             if report.missing:
                 await self._database.fetch(add_partitions(), _partitions(report.missing))
             if not call.wanted:
@@ -148,12 +153,8 @@ class Gate:
         self, call: Call, memory: Memory, last: Report, below: Mapping[str, int]
     ) -> Report:
         """One run of the complete gate, after a wait for what the last one found busy."""
-        queues = list(below) or call.queues
         statement = full(**memory.policies)
-        parameters = call.parameters(
-            **self._rotation.parameters(queues),
-            below_priorities=[below.get(queue, ANY_PRIORITY) for queue in queues],
-        )
+        parameters = self._walk(call, below)
         if last.busy:
 
             async def after_waiting(session: Session) -> list[Row]:
@@ -168,6 +169,18 @@ class Gate:
         self._rotation.charge(claims, report.weights or {})
         self._rotation.advance(claims, report.stops or ())
         return report
+
+    async def _refuse(self, call: Call, below: Mapping[str, int]) -> None:
+        """Ends what the ceilings of its queues let neither start nor wait."""
+        await self._database.fetch(refuse(), self._walk(call, below) | {"capacity": _REFUSED_LANES})
+
+    def _walk(self, call: Call, below: Mapping[str, int]) -> dict[str, Any]:
+        """What the statements bind that walk over lanes: all of them, or those `below` a level."""
+        queues = list(below) or call.queues
+        return call.parameters(
+            **self._rotation.parameters(queues),
+            below_priorities=[below.get(queue, ANY_PRIORITY) for queue in queues],
+        )
 
     async def _hindered(self, report: Report) -> bool:
         """Whether another round may find what this one did not get to, and clears its way."""

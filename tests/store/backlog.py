@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from headgate.model.envelope import Envelope
-from headgate.model.job import Claim
+from headgate.model.job import Acknowledgement, Claim
+from headgate.model.lifecycle import Outcome
 from headgate.store.store import Store
 from tests.store.rows import Observer
 
@@ -44,12 +45,21 @@ async def bucket(
     await observer.execute(_BUCKET, name, held, burst, limit, window_ms, paused)
 
 
-async def ceiling(observer: Observer, queue: str, max_concurrent: int) -> None:
+async def ceiling(
+    observer: Observer, queue: str, max_concurrent: int, on_saturated: str = "queue"
+) -> None:
     await observer.execute(
-        "INSERT INTO headgate_concurrency_limit (name, queue, max_concurrent) VALUES ($1, $1, $2)"
-        " ON CONFLICT (name) DO UPDATE SET max_concurrent = excluded.max_concurrent",
+        "INSERT INTO headgate_concurrency_limit VALUES ($1, $1, $2, $3) ON CONFLICT (name)"
+        " DO UPDATE SET max_concurrent = $2, on_saturated = $3",
         queue,
         max_concurrent,
+        on_saturated,
+    )
+
+
+async def finish(store: Store, *claims: Claim) -> None:
+    await store.leases.acknowledge(
+        [Acknowledgement(lease=claim.lease, outcome=Outcome.SUCCESS) for claim in claims]
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from headgate.model.admission import UNLIMITED, Admission
 from headgate.model.envelope import Envelope
-from headgate.model.policy import ConcurrencyLimit
+from headgate.model.policy import ConcurrencyLimit, Saturation
 from headgate.store.store import Store
 from tests.store.backlog import admit, bucket, quarantine
 from tests.store.rows import HOUR_MS, Observer, start
@@ -32,7 +32,10 @@ async def make_policies(store: Store, observer: Observer, dice: random.Random) -
             await store.queues.pause(queue)
         if dice.random() < 0.5:
             ceiling = ConcurrencyLimit(
-                name=queue, queue=queue, max_concurrent=dice.randrange(1, 4), on_saturated="queue"
+                name=queue,
+                queue=queue,
+                max_concurrent=dice.randrange(1, 4),
+                on_saturated=dice.choice(["queue", *Saturation]),
             )
             await store.policies.put_concurrency_limit(ceiling)
     for fingerprint in ("f1", "f2", "f3"):

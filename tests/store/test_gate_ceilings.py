@@ -2,18 +2,10 @@
 
 import asyncio
 
-from headgate.model.job import Acknowledgement, Claim
-from headgate.model.lifecycle import Outcome
 from headgate.store.gate import Gate
 from headgate.store.store import Store
-from tests.store.backlog import admit, bucket, by, ceiling, fill, someone_waits
+from tests.store.backlog import admit, bucket, by, ceiling, fill, finish, someone_waits
 from tests.store.rows import Observer
-
-
-async def finish(store: Store, *claims: Claim) -> None:
-    await store.leases.acknowledge(
-        [Acknowledgement(lease=claim.lease, outcome=Outcome.SUCCESS) for claim in claims]
-    )
 
 
 async def test_each_partition_runs_up_to_the_ceiling(store: Store, observer: Observer) -> None:

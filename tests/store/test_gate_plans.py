@@ -13,6 +13,7 @@ from headgate.queries.gate.fast import fast
 from headgate.queries.gate.full import full
 from headgate.queries.gate.prelude import add_partitions, lock_buckets, lock_partitions
 from headgate.queries.gate.prune import delete_lanes, lock_lanes
+from headgate.queries.gate.refusal import refuse
 from headgate.queries.gate.survey import occupied, survey
 from headgate.queries.gate.walk import ANY_PRIORITY
 from headgate.queries.lanes import LANE
@@ -29,6 +30,8 @@ STATEMENTS: dict[str, Executable] = {
     "fast": fast(weighted=False),
     "fast_weighted": fast(weighted=True),
     "full_policies": full(with_ceilings=True, with_buckets=True),
+    "full_displacing": full(with_ceilings=True, with_buckets=True, with_displacement=True),
+    "refuse": refuse(),
     "full_ceilings": full(with_ceilings=True, with_buckets=False),
     "full_buckets": full(with_ceilings=False, with_buckets=True),
     "full_free": full(with_ceilings=False, with_buckets=False),

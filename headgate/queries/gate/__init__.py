@@ -13,6 +13,7 @@ The statements, from the cheapest to the complete one:
     fast      no policy in the way: equal shares of the highest level, locked while drawn
     full      everything: walk, draw, rank, filter, and lock the survivors only
     prelude   waits for the policy rows that `full` found busy
+    refusal   ends what finds no room, in queues that discard or cancel what arrives
     prune     removes lanes without available jobs from the registry
     rotation  where other processes stand, for one that starts cold
 
@@ -22,6 +23,7 @@ The statements, from the cheapest to the complete one:
     buckets   the exact token levels of the classes of these lanes, locked
     ceilings  the room that is left in each partition under a ceiling, locked
     draw      candidates of each lane, their rank, what the policies leave, and the locked ones
+    displacement  who has to make room, in queues that cancel what runs
     full      spending, claiming, and the report for the driver
 
 No statement waits for anyone: all its locks skip what is held elsewhere, and only `prelude` waits,

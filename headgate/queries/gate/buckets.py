@@ -62,6 +62,15 @@ def is_open(rate_class: ColumnElement[str], now_ms: ColumnElement[int]) -> Colum
     return or_(rate_class == word(""), func.coalesce(verdict, always()))
 
 
+def affords(waiting: FromClause, now_ms: ColumnElement[int]) -> ColumnElement[bool]:
+    """The class of the job holds what it costs, as far as can be seen without a lock."""
+    bucket = rate_bucket.alias()
+    cost = func.least(waiting.c.weight, bucket.c.burst, type_=BigInteger)
+    holds = and_(not_(bucket.c.paused), scaled_level(bucket, now_ms) >= cost * bucket.c.window_ms)
+    verdict = select(holds).where(bucket.c.name == waiting.c.rate_class).scalar_subquery()
+    return func.coalesce(verdict, always())
+
+
 def any_bucket(lane: CTE) -> ColumnElement[bool]:
     """One of these lanes is of a class that has a bucket."""
     bucket = probe(

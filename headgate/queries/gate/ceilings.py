@@ -1,4 +1,7 @@
-"""Ceilings: how many jobs of a partition may run at once. What finds no room waits.
+"""Ceilings: how many jobs of a partition may run at once.
+
+What finds no room waits here, unless its queue `displaces`: then only the jobs of this very call
+keep their places, and all others may have to make room.
 
 Running jobs are counted, never kept as a number, so there is nothing to reconcile. What makes the
 count safe in one statement is the epoch of the partition, which every claim under a ceiling raises:
@@ -23,22 +26,23 @@ from sqlalchemy import (
     update,
 )
 
-from headgate.queries.gate.parts import ADDRESS, probe
+from headgate.queries.gate.parts import ADDRESS, LEASE, probe
 from headgate.queries.literals import always, number
 from headgate.queries.states import is_state
 from headgate.tables import inflight, job
 
 
-def has_room(lane: FromClause, ceiling: ColumnElement[int]) -> ColumnElement[bool]:
+def has_room(level: FromClause, lane: FromClause) -> ColumnElement[bool]:
     """The partition may start something, as far as can be seen without a lock."""
-    return or_(ceiling.is_(None), _running(lane) < ceiling)
+    return or_(level.c.ceiling.is_(None), _staying(level, lane) < level.c.ceiling)
 
 
 def with_room(lane: CTE) -> Select[Any]:
     """The lanes with the `room` in their partition, which is locked where there is a ceiling.
 
     Without a known room the partition is `busy`: another gate holds it or has claimed there since
-    the snapshot; or it is `missing` the row to lock.
+    the snapshot; or it is `missing` the row to lock. Where something may be displaced, `vacant` is
+    the room without that, which is negative under a ceiling that was lowered.
     """
     held = inflight.alias()
     locked = (
@@ -60,10 +64,12 @@ def with_room(lane: CTE) -> Select[Any]:
     )
     limited = lane.c.ceiling.is_not(None)
     unmoved = and_(limited, locked.c.epoch == epoch)
-    room = case((unmoved, lane.c.ceiling - _running(lane)))
+    rooms = {"room": _staying(lane, lane)}
+    if "displaces" in lane.c:
+        rooms["vacant"] = _running(lane).scalar_subquery()
     return select(
         lane,
-        room.label("room"),
+        *(case((unmoved, lane.c.ceiling - taken)).label(name) for name, taken in rooms.items()),
         and_(limited, epoch.is_(None)).label("missing"),
         and_(limited, epoch.is_not(None), unmoved.is_not(always())).label("busy"),
     ).select_from(lane.outerjoin(locked, always()))
@@ -96,15 +102,22 @@ def raise_epochs(queue: CTE, claimed: CTE) -> CTE:
     )
 
 
-def _running(lane: FromClause) -> ScalarSelect[int]:
-    running = job.alias()
+def _staying(limit: FromClause, lane: FromClause) -> ScalarSelect[int] | ColumnElement[int]:
+    """How many running jobs of the partition keep their places, under the ceiling of `limit`."""
+    running = _running(lane)
+    if "displaces" not in limit.c:
+        return running.scalar_subquery()
+    own = running.where(job.c.lease_id == LEASE).scalar_subquery()
+    return case((limit.c.displaces, own), else_=running.scalar_subquery())
+
+
+def _running(lane: FromClause) -> Select[Any]:
     return (
         select(func.count())
-        .select_from(running)
+        .select_from(job)
         .where(
-            running.c.queue == lane.c.queue,
-            running.c.partition_key == lane.c.partition_key,
-            is_state(running.c.state, "running"),
+            job.c.queue == lane.c.queue,
+            job.c.partition_key == lane.c.partition_key,
+            is_state(job.c.state, "running"),
         )
-        .scalar_subquery()
     )

@@ -89,7 +89,7 @@ def candidates(lane: CTE) -> Select[Any]:
         lane.c[name]
         for name in (
             *("position", "virtual_time", "weight", "priority", "turn", "number", "tenant"),
-            *("share", "room", "class_number", "level"),
+            *("share", "room", "class_number", "level", "displaces", "vacant"),
         )
         if name in lane.c
     )
@@ -150,7 +150,12 @@ def ranked(candidate: CTE, cut: CTE) -> Select[Any]:
     if "room" in candidate.c:
         placed = _within_room(placed)
     place = _rank([placed.c.position], [placed.c.place])
-    return select(placed.c.address, placed.c.position, _finish(placed, place).label("finish"))
+    carried = (
+        placed.c[name]
+        for name in ("address", "position", "number", "tenant", "displaces", "vacant")
+        if name in placed.c
+    )
+    return select(*carried, _finish(placed, place).label("finish"))
 
 
 def _affordable(placed: Subquery) -> Subquery:
@@ -183,7 +188,8 @@ def _within_room(placed: Subquery) -> Subquery:
 
 
 def lock_first(candidate: FromClause) -> Select[Any]:
-    """Locks the first `capacity` candidates that nobody else has taken meanwhile.
+    """Locks the first `capacity` candidates that nobody else has taken meanwhile, and returns them
+    with their columns.
 
     The join is lazy, so nothing behind the last one is touched.
     """
@@ -202,7 +208,10 @@ def lock_first(candidate: FromClause) -> Select[Any]:
         .correlate(order)
         .lateral("locked")
     )
-    return select(locked.c.address).select_from(order.join(locked, always())).limit(CAPACITY)
+    others = (column for column in order.c if column.name != "address")
+    return (
+        select(locked.c.address, *others).select_from(order.join(locked, always())).limit(CAPACITY)
+    )
 
 
 def _rank(

@@ -13,27 +13,29 @@ from sqlalchemy import (
     Executable,
     Select,
     any_,
-    exists,
+    func,
     not_,
     null,
     select,
     union_all,
 )
 
-from headgate.queries.gate import buckets, ceilings, draw, walk
+from headgate.queries.gate import buckets, ceilings, displacement, draw, walk
 from headgate.queries.gate.parts import CLAIM_COLUMNS, QUEUES, claim, clock, materialized, read
 from headgate.queries.gate.report import Steps, report
-from headgate.queries.literals import number
+from headgate.queries.literals import number, word
 from headgate.tables import concurrency_limit, job
 
 
 @cache
-def full(*, with_ceilings: bool, with_buckets: bool) -> Executable:
+def full(*, with_ceilings: bool, with_buckets: bool, with_displacement: bool = False) -> Executable:
     """Claims up to `capacity` jobs: the columns of a claim and `report`, which is null but for one
     more row at the end that has nothing else.
+
+    `with_displacement`, which goes with ceilings, newcomers may cancel what runs.
     """
     now_ms = read(clock(), "now_ms")
-    queue = materialized(_polled(with_ceilings), "polled")
+    queue = materialized(_polled(with_ceilings, with_displacement), "polled")
     level = materialized(walk.levels(queue), "level")
     lane = materialized(_lanes(level, now_ms, with_ceilings, with_buckets), "lane")
 
@@ -47,6 +49,10 @@ def full(*, with_ceilings: bool, with_buckets: bool) -> Executable:
     cut = materialized(draw.cut_levels(candidate), "cut")
     ranked = draw.ranked(candidate, cut).subquery("ranked")
     chosen = materialized(draw.lock_first(ranked), "chosen")
+    if with_displacement:
+        crowd = materialized(displacement.crowded(chosen, open_lane), "crowded")
+        displaced = displacement.displace(crowd, now_ms)
+        chosen = materialized(displacement.seated(chosen, crowd, displaced), "seated")
 
     charge = number(0) if classes is None else buckets.charge(classes)
     claiming = claim(select(chosen.c.address).scalar_subquery(), now_ms, charge)
@@ -59,7 +65,7 @@ def full(*, with_ceilings: bool, with_buckets: bool) -> Executable:
 
     told = report(
         Steps(queue, level, lane, open_lane, candidate, cut, chosen, classes, roomy),
-        ceilings=_limited(),
+        ceilings=_modes(),
         buckets=buckets.any_bucket(lane),
     )
     columns = [claimed.c[column.name] for column in CLAIM_COLUMNS]
@@ -68,9 +74,14 @@ def full(*, with_ceilings: bool, with_buckets: bool) -> Executable:
     ).add_cte(*effects)
 
 
-def _polled(with_ceilings: bool) -> Select[Any]:
-    found = walk.polled(ceilings=with_ceilings)
-    return found if with_ceilings else found.where(not_(_limited()))
+def _polled(with_ceilings: bool, with_displacement: bool) -> Select[Any]:
+    limits: dict[str, ColumnElement[Any]] = {}
+    if with_ceilings:
+        limits["ceiling"] = concurrency_limit.c.max_concurrent
+    if with_displacement:
+        limits["displaces"] = concurrency_limit.c.on_saturated == word("cancel_running")
+    found = walk.polled(**limits)
+    return found if with_ceilings else found.where(_modes().is_(None))
 
 
 def _lanes(
@@ -78,12 +89,17 @@ def _lanes(
 ) -> Select[Any]:
     conditions: list[walk.LaneCondition] = []
     if with_ceilings:
-        conditions.append(lambda level, lane: ceilings.has_room(lane, level.c.ceiling))
+        conditions.append(ceilings.has_room)
     if with_buckets:
         conditions.append(lambda _, lane: buckets.is_open(lane.c.rate_class, now_ms))
     return walk.lanes(level, *conditions)
 
 
-def _limited() -> ColumnElement[bool]:
-    """A ceiling lies on one of the queues."""
-    return exists(select(number(1)).where(concurrency_limit.c.queue == any_(QUEUES)))
+def _modes() -> ColumnElement[Any]:
+    """What the ceilings on these queues do with what finds no room; NULL without a ceiling."""
+    limit = concurrency_limit
+    return (
+        select(func.array_agg(limit.c.on_saturated))
+        .where(limit.c.queue == any_(QUEUES))
+        .scalar_subquery()
+    )

@@ -34,6 +34,7 @@ Lane = Any
 QUEUES: Final = bindparam("queues", type_=ARRAY(Text))
 CAPACITY: Final = bindparam("capacity", type_=Integer)
 WORKER: Final = bindparam("worker", type_=Text)
+LEASE: Final = bindparam("new_lease_id", type_=Text)
 
 LANE_BINDS: Final[Lane] = {
     name: bindparam(f"lane_{name}", type_=Integer if name == "priority" else Text) for name in LANE
@@ -159,7 +160,7 @@ def claim(
         .where(any_(func.array(chosen)) == ADDRESS, still_available(job))
         .values(
             state=state_value("running"),
-            lease_id=bindparam("new_lease_id", type_=Text),
+            lease_id=LEASE,
             lease_expires_at_ms=now_ms + bindparam("lease_ms", type_=BigInteger),
             claimed_at_ms=now_ms,
             claimed_by=WORKER,

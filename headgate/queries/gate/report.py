@@ -43,7 +43,8 @@ def report(
     """A jsonb object. A call that used all of its capacity says nothing but:
 
     - `weights`: of the queues, as they are now
-    - `ceilings`, `buckets`: whether such a policy concerns what was walked
+    - `ceilings`: what those on the queues do with what finds no room, if there are any
+    - `buckets`: whether there is one for what was walked
     - `stops`: for each level with more lanes than were looked at, the last that was
 
     One that came short also says:

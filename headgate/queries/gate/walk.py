@@ -183,17 +183,14 @@ def ring_order(lane: FromClause) -> list[ColumnElement[Any]]:
     return [lane.c.segment, lane.c.partition_key, lane.c.rate_class, lane.c.sticky_worker]
 
 
-def polled(*, ceilings: bool) -> Select[Any]:
-    """The queues of the call, if wanted with the ceiling on their partitions."""
+def polled(**limits: ColumnElement[Any]) -> Select[Any]:
+    """The queues of the call, and what is named of the ceiling on their partitions."""
     queue = unpaused_queues(bounded=True)
-    if not ceilings:
-        return select(queue)
-    ceiling = (
-        select(concurrency_limit.c.max_concurrent)
-        .where(concurrency_limit.c.queue == queue.c.queue)
-        .scalar_subquery()
-    )
-    return select(queue, ceiling.label("ceiling"))
+    found = select(queue)
+    for name, told in limits.items():
+        limit = select(told).where(concurrency_limit.c.queue == queue.c.queue)
+        found = found.add_columns(limit.scalar_subquery().label(name))
+    return found
 
 
 def levels(queue: CTE) -> Select[Any]:
@@ -258,7 +255,7 @@ def lanes(level: CTE, *is_open: LaneCondition) -> Select[Any]:
     )
     of_queue = (
         level.c[name]
-        for name in ("position", "weight", "virtual_time", "ceiling")
+        for name in ("position", "weight", "virtual_time", "ceiling", "displaces")
         if name in level.c
     )
     return select(*of_queue, lane, turn.label("turn")).select_from(level.join(lane, always()))
