@@ -32,8 +32,9 @@ def full(*, with_ceilings: bool, with_buckets: bool, with_displacement: bool = F
     """Claims up to `capacity` jobs: the columns of a claim and `report`, which is null but for one
     more row at the end that has nothing else.
 
-    `with_displacement`, which goes with ceilings, newcomers may cancel what runs.
+    `with_displacement`, which means nothing without ceilings, newcomers may cancel what runs.
     """
+    with_displacement = with_displacement and with_ceilings
     now_ms = read(clock(), "now_ms")
     queue = materialized(_polled(with_ceilings, with_displacement), "polled")
     level = materialized(walk.levels(queue), "level")
