@@ -45,9 +45,11 @@ if TYPE_CHECKING:
     from headgate.store.joining import enqueue_in, enqueue_in_sync
     from headgate.store.settings import StoreSettings
     from headgate.store.store import Store
+    from headgate.worker.attempt_log import JobLogHandler
     from headgate.worker.config import WorkerConfig
     from headgate.worker.context import JobContext
     from headgate.worker.outcomes import LeaseLost, RateLimited, Retry, Revoke, Skip, Snooze
+    from headgate.worker.running import current_job
     from headgate.worker.worker import Worker
 
 _HOMES = {
@@ -89,8 +91,10 @@ _HOMES = {
     "headgate.store.settings": ("StoreSettings",),
     "headgate.store.store": ("Store",),
     "headgate.worker.config": ("WorkerConfig",),
+    "headgate.worker.attempt_log": ("JobLogHandler",),
     "headgate.worker.context": ("JobContext",),
     "headgate.worker.outcomes": ("LeaseLost", "RateLimited", "Retry", "Revoke", "Skip", "Snooze"),
+    "headgate.worker.running": ("current_job",),
     "headgate.worker.worker": ("Worker",),
 }
 
@@ -117,6 +121,7 @@ __all__ = [
     "Identity",
     "InvalidRequest",
     "JobContext",
+    "JobLogHandler",
     "JobOptions",
     "LeaseLost",
     "MiddlewareError",
@@ -143,6 +148,7 @@ __all__ = [
     "WorkerConfig",
     "Workflow",
     "create_app",
+    "current_job",
     "enqueue_in",
     "enqueue_in_sync",
 ]

@@ -14,12 +14,8 @@ from headgate.model.access import Identity
 from headgate.model.envelope import Envelope
 from headgate.model.errors import InvalidRequest
 from headgate.model.job import Enqueued, RequestKey
-from headgate.store.joining import (
-    AsyncConnectionLike,
-    SyncConnection,
-    enqueue_in,
-    enqueue_in_sync,
-)
+from headgate.store.foreign import AsyncConnectionLike, SyncConnection
+from headgate.store.joining import enqueue_in, enqueue_in_sync
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 

@@ -16,11 +16,13 @@ from headgate.model.limits import MAX_INT32
 
 if TYPE_CHECKING:
     from headgate.client.application import Headgate
-    from headgate.store.joining import AsyncConnectionLike
+    from headgate.store.foreign import AsyncConnectionLike
 
 Payload = TypeVar("Payload")
+Function = TypeVar("Function", bound=Callable[..., Any])
 Invoke = Callable[[HandlerContext | None, Any], Any]
 Upcast = Callable[[bytes], Any]
+StepMigration = Callable[[list[str]], list[str]]
 
 
 class Task(Generic[Payload]):
@@ -51,6 +53,7 @@ class Task(Generic[Payload]):
         self.invoke: Invoke = _invocation(handler, self.signature.takes_context, self.takes_payload)
         self._codec = PayloadCodec(self.signature.payload_type)
         self._upcasts: dict[int, Upcast] = {}
+        self._step_migrations: dict[int, StepMigration] = {}
         if not 1 <= version <= MAX_INT32:
             raise RegistrationError(f"task {kind}: version must be 1-{MAX_INT32}")
         try:
@@ -87,14 +90,32 @@ class Task(Generic[Payload]):
 
         It runs on every attempt; what is stored does not change.
         """
-        if not 1 <= version < self.version or version in self._upcasts:
+        return self._register("upcast", version, self._upcasts)
+
+    def migrate_steps(self, version: int) -> Callable[[StepMigration], StepMigration]:
+        """Registers what the steps that an older `version` has completed are called today.
+
+        The function gets their names in order and returns those that a handler of today passes
+        over. Without one they must be the same.
+        """
+        return self._register("migration of steps", version, self._step_migrations)
+
+    def migrate(self, version: int, completed: list[str]) -> list[str] | None:
+        """The completed steps of `version` as they are called today; None when nobody knows."""
+        migration = self._step_migrations.get(version)
+        return None if migration is None else migration(completed)
+
+    def _register(
+        self, what: str, version: int, known: dict[int, Function]
+    ) -> Callable[[Function], Function]:
+        if not 1 <= version < self.version or version in known:
             raise RegistrationError(
-                f"task {self.kind}: upcast from version {version} is not below {self.version}"
+                f"task {self.kind}: {what} from version {version} is not below {self.version}"
                 " or exists already"
             )
 
-        def register(function: Upcast) -> Upcast:
-            self._upcasts[version] = function
+        def register(function: Function) -> Function:
+            known[version] = function
             return function
 
         return register

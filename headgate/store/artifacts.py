@@ -17,7 +17,7 @@ from headgate.model.artifacts import (
     judge_steps,
 )
 from headgate.model.errors import LeaseRejected
-from headgate.model.job import Lease, Stored
+from headgate.model.job import Claim, Lease, Stored
 from headgate.model.limits import is_storable
 from headgate.queries.artifacts import (
     read_checkpoint,
@@ -62,19 +62,9 @@ class Artifacts:
 
         To be called before the work that it announces. Raises `InvalidRequest`.
         """
-        judge_steps(steps)
-        stored = _StoredSteps(
-            completed=steps.completed_steps,
-            in_progress=steps.in_progress_step,
-            cursor_step=steps.cursor_step,
-            version=steps.schema_version,
-            hash=steps.step_set_hash,
-        )
-        await self._write(
-            lease,
-            write_checkpoint(),
-            {"new_checkpoint": _encode(stored).decode(), "new_cursor": steps.cursor},
-        )
+        statement, parameters = checkpoint_statement(lease, steps)
+        if not await self._database.fetch(statement, parameters):
+            raise LeaseRejected(lease.job_id)
 
     async def write_output(self, lease: Lease, schema_version: int, data: bytes) -> Stamp:
         """Publishes an output while the attempt runs; it replaces the one before and survives a
@@ -135,15 +125,7 @@ class Artifacts:
         )
 
     async def _write(self, lease: Lease, statement: Executable, values: Mapping[str, Any]) -> Row:
-        rows = await self._database.fetch(
-            statement,
-            {
-                "job_id": lease.job_id,
-                "held_lease_id": lease.lease_id,
-                "held_fence": lease.fence,
-                **values,
-            },
-        )
+        rows = await self._database.fetch(statement, {**_held(lease), **values})
         if not rows:
             raise LeaseRejected(lease.job_id)
         return rows[0]
@@ -153,3 +135,44 @@ class Artifacts:
             return None
         rows = await self._reads.fetch(statement, {"job_id": job_id})
         return rows[0] if rows else None
+
+
+def checkpoint_statement(lease: Lease, steps: Steps) -> tuple[Executable, dict[str, Any]]:
+    """What writes the steps down, with its parameters; no row comes back without the lease.
+
+    Raises `InvalidRequest`.
+    """
+    judge_steps(steps)
+    stored = _StoredSteps(
+        completed=steps.completed_steps,
+        in_progress=steps.in_progress_step,
+        cursor_step=steps.cursor_step,
+        version=steps.schema_version,
+        hash=steps.step_set_hash,
+    )
+    return write_checkpoint(), {
+        **_held(lease),
+        "new_checkpoint": _encode(stored).decode(),
+        "new_cursor": steps.cursor,
+    }
+
+
+def claimed_steps(claim: Claim) -> Steps:
+    """The steps that the attempts before this one came to."""
+    stored = msgspec.convert(claim.checkpoint, _StoredSteps)
+    return Steps(
+        cursor=claim.checkpoint_cursor,
+        completed_steps=stored.completed,
+        in_progress_step=stored.in_progress,
+        cursor_step=stored.cursor_step,
+        schema_version=stored.version,
+        step_set_hash=stored.hash,
+    )
+
+
+def _held(lease: Lease) -> dict[str, Any]:
+    return {
+        "job_id": lease.job_id,
+        "held_lease_id": lease.lease_id,
+        "held_fence": lease.fence,
+    }

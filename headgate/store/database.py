@@ -77,6 +77,11 @@ class Session:
         self._compile = compile_statement
         self._when_committed: list[Callable[[], None]] = []
 
+    @property
+    def connection(self) -> Any:
+        """The driver's own connection, for statements that are not ours."""
+        return self._connection
+
     async def fetch(
         self, statement: Executable, parameters: Mapping[str, Any] | None = None
     ) -> list[Row]:

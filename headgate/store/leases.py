@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
+from sqlalchemy import Executable
 
 from headgate.model.errors import InvalidRequest
 from headgate.model.job import Acknowledgement, Lease, Settlement
@@ -36,7 +37,7 @@ class Leases:
         repeating them answers None for those.
         """
         for report in acknowledgements:
-            _judge(report)
+            judge(report)
         # Each lease once, the first report counting. Sorted, so that two batches that share leases
         # take their rows in one order.
         reports = {report.lease: report for report in reversed(acknowledgements)}
@@ -70,10 +71,15 @@ class Leases:
 async def _settle(session: Session, reports: Sequence[Acknowledgement]) -> dict[Lease, str]:
     """Corrects what the gate charged and ends the attempts, both or neither."""
     weighed = [report for report in reports if report.actual_weight is not None]
+    await session.fetch(settle_charges(), charge_parameters(weighed))
+    return await _end(session, reports)
+
+
+def charge_parameters(weighed: Sequence[Acknowledgement]) -> dict[str, Any]:
+    """For `settle_charges`: what the attempts really cost."""
     parameters = lease_arrays(report.lease for report in weighed)
     parameters["actual_weight_array"] = [report.actual_weight for report in weighed]
-    await session.fetch(settle_charges(), parameters)
-    return await _end(session, reports)
+    return parameters
 
 
 async def _end(executor: Executor, reports: Sequence[Acknowledgement]) -> dict[Lease, str]:
@@ -87,6 +93,12 @@ async def _end(executor: Executor, reports: Sequence[Acknowledgement]) -> dict[L
 async def _succeed(executor: Executor, reports: Sequence[Acknowledgement]) -> dict[Lease, str]:
     if not reports:
         return {}
+    rows = await executor.fetch(*success_statement(reports))
+    return {_lease(row): row["state"] for row in rows}
+
+
+def success_statement(reports: Sequence[Acknowledgement]) -> tuple[Executable, dict[str, Any]]:
+    """What ends these attempts in success, with its parameters."""
     parameters = lease_arrays(report.lease for report in reports)
     results = any(report.result for report in reports)
     if results:
@@ -99,8 +111,7 @@ async def _succeed(executor: Executor, reports: Sequence[Acknowledgement]) -> di
     logs = any(report.logs for report in reports)
     if logs:
         parameters["logs_array"] = [_logs(report) for report in reports]
-    rows = await executor.fetch(succeed(results=results, logs=logs), parameters)
-    return {_lease(row): row["state"] for row in rows}
+    return succeed(results=results, logs=logs), parameters
 
 
 async def _revoke(executor: Executor, reports: Sequence[Acknowledgement]) -> dict[Lease, str]:
@@ -126,7 +137,7 @@ async def _conclude(executor: Executor, reports: Sequence[Acknowledgement]) -> d
     return {_lease(row): row["state"] for row in rows}
 
 
-def _judge(report: Acknowledgement) -> None:
+def judge(report: Acknowledgement) -> None:
     """Refuses what no row can take, since it would fail the reports beside it."""
     if report.outcome is Outcome.SNOOZE and (report.delay_ms or 0) <= 0:
         raise InvalidRequest("snooze requires delay_ms > 0")

@@ -21,6 +21,7 @@ from headgate.store.database import (
     Executor,
     Session,
 )
+from headgate.store.effects import Effects
 from headgate.store.fleet import Duties, Workers
 from headgate.store.fleet_view import FleetView
 from headgate.store.gate import Gate
@@ -75,6 +76,8 @@ class Store:
         self.leases = Leases(self.hot_path)
         self.inspection = Inspection(self.database)
         self.artifacts = Artifacts(self.hot_path, reads=self.database)
+        self._caller_database = Database(settings, compile_statement=compile_statement)
+        self.effects = Effects(self._caller_database)
         self.upkeep = Upkeep(self.hot_path, self.notifier)
         self.duties = Duties(self.database)
         self.idempotency = Idempotency(self.hot_path)
@@ -130,6 +133,7 @@ class Store:
             self._gate_database,
             self.hot_path,
             self.database,
+            self._caller_database,
             self._notify_database,
         ):
             await database.close()

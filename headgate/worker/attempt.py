@@ -5,18 +5,22 @@ handler makes of the cancellation. It ends once: nothing can stop it after it ha
 """
 
 import asyncio
+import contextvars
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Final
 
 from headgate.client.payloads import UndecodablePayload
 from headgate.client.task import Task
+from headgate.model.errors import StoreError
 from headgate.model.job import Acknowledgement, Claim, Stored
 from headgate.model.lifecycle import Outcome
-from headgate.worker.context import JobContext, stored_result
+from headgate.store.store import Store
+from headgate.worker.context import JobContext
 from headgate.worker.failures import failure_text, is_panic
+from headgate.worker.hold import Hold, Holding
 from headgate.worker.outcomes import (
     ControlFlow,
     LeaseLost,
@@ -25,13 +29,17 @@ from headgate.worker.outcomes import (
     Revoke,
     Skip,
     Snooze,
+    StaleCheckpoint,
 )
+from headgate.worker.record import AttemptRecord, stored_result
+from headgate.worker.running import running
 from headgate.worker.threads import HandlerThreads
 
 NO_HANDLER: Final = "no handler registered"
 NO_HANDLER_SNOOZE_MS: Final = 30_000
 DEADLINE_EXCEEDED: Final = "deadline exceeded"
 RELEASED: Final = "released: worker shutdown"
+_ROLLBACK_SECONDS: Final = 1.0
 
 logger = logging.getLogger("headgate.worker")
 
@@ -52,16 +60,22 @@ class Workbench:
         self,
         *,
         worker_id: str,
+        store: Store,
         tasks: Mapping[str, Task[Any]],
         threads: HandlerThreads,
-        extend: Callable[["Attempt", int], Awaitable[None]],
+        lost: Callable[["Attempt"], None],
+        settled: Callable[["Attempt"], None],
         ended: Callable[["Attempt", Acknowledgement | None], None],
     ) -> None:
         self.worker_id = worker_id
+        self.store = store
         self.tasks = tasks
         self.threads = threads
-        self.extend = extend
+        self.lost = lost
+        self.settled = settled
         self.ended = ended
+        # An attempt may be started by the end of another, whose variables are none of its business.
+        self.variables = contextvars.copy_context()
         # Kinds that were complained about already.
         self.unknown_kinds: set[str] = set()
 
@@ -73,7 +87,9 @@ class Attempt:
         "_bench",
         "_context",
         "_entered",
+        "_knows",
         "_limit_ms",
+        "_record",
         "_stop",
         "_task",
         "_threaded",
@@ -94,7 +110,10 @@ class Attempt:
         self.report: Acknowledgement | None = None
         self._bench = bench
         self._context: JobContext | None = None
+        self._record: AttemptRecord | None = None
         self._entered = False
+        # The handler was told by an exception that its lease is lost.
+        self._knows = False
         self._limit_ms = 0
         self._stop: Stop | None = None
         self._task: asyncio.Task[None] | None = None
@@ -104,9 +123,27 @@ class Attempt:
     def started(self) -> bool:
         return self._task is not None
 
+    @property
+    def context(self) -> JobContext | None:
+        """What the handler may say and ask; None once the attempt has ended."""
+        if self._context is None and not self.ended:
+            self._context = JobContext(self._recorded(self._bench.tasks[self.claim.kind]))
+        return self._context
+
+    @property
+    def concluding(self) -> bool:
+        """Whether the handler is ending the job by itself, so that its lease cannot be lost."""
+        record = self._record
+        return record is not None and record.hold.state in (
+            Holding.COMMITTING,
+            Holding.CONCLUDED,
+        )
+
     def start(self) -> None:
         """Begins to run on the current event loop."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task = asyncio.get_running_loop().create_task(
+            self._run(), context=self._bench.variables.copy()
+        )
 
     def stop(self, reason: Stop) -> None:
         """Tells the attempt to end. The first reason counts; without effect when it has ended.
@@ -117,11 +154,11 @@ class Attempt:
         if self.ended or self._stop is not None:
             return
         self._stop = reason
-        if self._context is not None:
-            self._context.stop()
+        if self._record is not None:
+            self._record.hold.stopped = True
         # Cancelled before its first step, a task never enters its coroutine; that looks by itself.
-        if self._task is not None and self._entered and not self._threaded:
-            self._task.cancel()
+        if self._entered and not self._knows:
+            self._interrupt()
 
     def abandon(self, reason: Stop) -> None:
         """Ends the attempt now, though its handler may still be running somewhere."""
@@ -144,14 +181,30 @@ class Attempt:
                     report = self._classify(raised)
         if self._stop is not None:
             report = self._report_stop(self._stop)
+        if self._record is not None:
+            report = await self._without_lease(self._record, report)
         self._end(report)
+
+    async def _without_lease(
+        self, record: AttemptRecord, report: Acknowledgement | None
+    ) -> Acknowledgement | None:
+        """What is left to report of an attempt whose handler may have ended the job itself."""
+        if record.hold.state is Holding.RELEASED:
+            return None
+        try:
+            return None if await record.effects.concluded() else report
+        except (StoreError, asyncio.CancelledError):
+            # If it was ended, the store will refuse the report.
+            return report
 
     def _end(self, report: Acknowledgement | None) -> None:
         if not self.ended:
             self.report = report
             self.ended = True
-            # It refers back to this attempt; a cycle per job is work for the garbage collector.
-            self._context = None
+            if self._record is not None:
+                self._record.close()
+            # They refer back to this attempt; a cycle per job is work for the garbage collector.
+            self._context = self._record = None
             self._bench.ended(self, report)
 
     async def _perform(self) -> Acknowledgement | None:
@@ -166,24 +219,49 @@ class Attempt:
                 return self._report(Outcome.SKIP, error=DEADLINE_EXCEEDED)
             loop = asyncio.get_running_loop()
             timer = loop.call_later(self._limit_ms / 1000, self.stop, reason)
+        running.set(self)
         try:
             payload = task.decode(claim.payload, claim.schema_version)
-            signature = task.signature
-            if signature.takes_context:
-                self._context = JobContext(claim, self._bench.worker_id, self._extend)
-            if signature.is_async:
-                returned = await task.invoke(self._context, payload)
+            context = self.context if task.signature.takes_context else None
+            if task.signature.is_async:
+                returned = await task.invoke(context, payload)
             else:
-                returned = await self._call_in_thread(task, payload)
+                returned = await self._call_in_thread(task, context, payload)
+            if self._record is not None:
+                await self._record.children.join()
+                await self._record.prove()
+        except BaseException:
+            if self._record is not None:
+                await self._record.children.cancel()
+                if self._record.children.failure is not None and self._stop is None:
+                    raise self._record.children.failure from None
+            raise
         finally:
             if timer is not None:
                 timer.cancel()
         return self._classify_return(returned)
 
-    async def _call_in_thread(self, task: Task[Any], payload: Any) -> Any:
+    def _recorded(self, task: Task[Any]) -> AttemptRecord:
+        if self._record is None:
+            assert self._task is not None
+            self._record = AttemptRecord(
+                self.claim,
+                self._bench.worker_id,
+                Hold(self._bench.store, self.lease, self._left),
+                self._task.get_loop(),
+                version=task.version,
+                migrate=task.migrate,
+                child_failed=self._interrupt,
+                lengthen=self._lengthen,
+            )
+            self._record.hold.stopped = self._stop is not None
+        return self._record
+
+    async def _call_in_thread(
+        self, task: Task[Any], context: JobContext | None, payload: Any
+    ) -> Any:
         self._threaded = True
-        answer = self._bench.threads.submit(task.invoke, self._context, payload)
-        returned, raised = await answer
+        returned, raised = await self._bench.threads.submit(task.invoke, context, payload)
         if raised is not None:
             raise raised
         return returned
@@ -200,24 +278,46 @@ class Attempt:
             return claim.timeout_ms, Stop.TIMEOUT
         return left_ms, Stop.DEADLINE
 
-    async def _extend(self, by_ms: int) -> None:
-        await self._bench.extend(self, by_ms)
+    def _left(self, state: Holding) -> None:
+        """The handler has no lease any more, or soon will have none. From any thread."""
+        record = self._record
+        if state is Holding.COMMITTING or record is None:
+            return
+        if record.on_loop():
+            self._let_go(state)
+        else:
+            record.loop.call_soon_threadsafe(self._let_go, state)
+
+    def _let_go(self, state: Holding) -> None:
+        if state is Holding.LOST:
+            # What it has open it may still roll back; if it goes on all the same, it is cancelled.
+            self._knows = True
+            asyncio.get_running_loop().call_later(_ROLLBACK_SECONDS, self._interrupt)
+            self._bench.lost(self)
+        else:
+            self._bench.settled(self)
+
+    def _lengthen(self, by_ms: int) -> None:
+        self.lease_ms = max(self.lease_ms, by_ms)
+
+    def _interrupt(self) -> None:
+        """Cancels the handler, where that can be done."""
+        if self._task is not None and not self._threaded and not self.ended:
+            self._task.cancel()
 
     def _classify_return(self, returned: Any) -> Acknowledgement | None:
         if isinstance(returned, ControlFlow):
             return self._classify_control_flow(returned)
-        result = None
-        if returned is not None:
-            result = stored_result(returned)
-        elif self._context is not None:
-            result = self._context.result
+        if self._record is not None:
+            return self._record.success(returned)
+        result = None if returned is None else stored_result(returned)
         return self._report(Outcome.SUCCESS, result=result)
 
     def _classify(self, raised: BaseException) -> Acknowledgement | None:
         raised = _only_cause(raised)
-        if isinstance(raised, ControlFlow):
+        if isinstance(raised, ControlFlow) and not isinstance(raised, StaleCheckpoint):
             return self._classify_control_flow(raised)
-        if isinstance(raised, UndecodablePayload):
+        if isinstance(raised, UndecodablePayload | StaleCheckpoint):
             logger.warning("job %s (%s): %s", self.claim.job_id, self.claim.kind, raised)
             return self._report(Outcome.UNDECODABLE, error=str(raised))
         text = failure_text(raised)
@@ -270,14 +370,14 @@ class Attempt:
         delay_ms: int | None = None,
         result: Stored | None = None,
     ) -> Acknowledgement:
-        context = self._context
+        record = self._record
         return Acknowledgement(
             lease=self.lease,
             outcome=outcome,
             error=error,
             delay_ms=delay_ms,
-            logs=() if context is None else context.logs,
-            actual_weight=None if context is None else context.actual_weight,
+            logs=() if record is None else record.log.lines,
+            actual_weight=None if record is None else record.actual_weight,
             result=result,
         )
 

@@ -1,121 +1,39 @@
-"""What a handler may know of its attempt, and say about it."""
+"""What a handler may say about its attempt, and do in its name."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType
-from typing import Any, Final
-
-import msgspec
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from typing import Any
 
 from headgate.client.durations import duration_ms
-from headgate.client.signature import HandlerContext
 from headgate.model.errors import InvalidRequest
-from headgate.model.job import Claim, Lease, PeriodicOrigin, Stored
+from headgate.model.job import Acknowledgement
+from headgate.model.lifecycle import Outcome
 from headgate.model.limits import MAX_INT32
-from headgate.model.texts import clean
-
-MAX_LOG_LINES: Final = 100
-MAX_LOG_BYTES: Final = 2_048
-MAX_RESULT_BYTES: Final = 32 * 1_048_576
-_LOG_FULL: Final = f"[only the first {MAX_LOG_LINES} lines are kept]"
-
-_encode: Final = msgspec.json.Encoder().encode
-
-Extend = Callable[[int], Awaitable[None]]
+from headgate.store.foreign import AsyncConnectionLike
+from headgate.worker.attempt_log import JobLogger
+from headgate.worker.blocking import BlockingContext
+from headgate.worker.facts import JobFacts
+from headgate.worker.hold import Holding
+from headgate.worker.outcomes import RATE_LIMITED_DELAY_MS
+from headgate.worker.record import AttemptRecord, stored_result
+from headgate.worker.steps import call
 
 
-class JobContext(HandlerContext):
-    """The attempt that a handler is running. Valid until the handler returns."""
+class JobContext(JobFacts):
+    """The attempt that a handler is running. Valid until the handler returns.
 
-    __slots__ = ("_claim", "_extend", "_logs", "_stopped", "actual_weight", "result", "worker_id")
+    What is written needs the lease. Where it is lost, the methods raise `LeaseLost`, which is no
+    `Exception`, and the attempt ends without a report. They also raise `StoreUnavailable`.
+    """
 
-    def __init__(self, claim: Claim, worker_id: str, extend: Extend) -> None:
-        self._claim = claim
-        self._extend = extend
-        self._logs: list[str] = []
-        self._stopped = False
-        self.worker_id = worker_id
-        self.actual_weight: int | None = None
-        self.result: Stored | None = None
+    __slots__ = ("_hold", "_logger", "_record")
 
-    @property
-    def id(self) -> str:
-        return self._claim.job_id
-
-    @property
-    def kind(self) -> str:
-        """The kind the job was enqueued with, which may be an alias of the task's."""
-        return self._claim.kind
-
-    @property
-    def queue(self) -> str:
-        return self._claim.queue
-
-    @property
-    def partition_key(self) -> str:
-        return self._claim.partition_key
-
-    @property
-    def rate_class(self) -> str:
-        return self._claim.rate_class
-
-    @property
-    def priority(self) -> int:
-        return self._claim.priority
-
-    @property
-    def weight(self) -> int:
-        return self._claim.weight
-
-    @property
-    def attempt(self) -> int:
-        """How many attempts of this job failed before; 0 in the first."""
-        return self._claim.attempt
-
-    @property
-    def crash_attempt(self) -> int:
-        """How many attempts lost their worker before."""
-        return self._claim.crash_attempt
-
-    @property
-    def max_attempts(self) -> int:
-        return self._claim.max_attempts
-
-    @property
-    def schema_version(self) -> int:
-        return self._claim.schema_version
-
-    @property
-    def enqueued_at_ms(self) -> int:
-        return self._claim.enqueued_at_ms
-
-    @property
-    def scheduled_at_ms(self) -> int:
-        return self._claim.scheduled_at_ms
-
-    @property
-    def deadline_ms(self) -> int:
-        """The instant after which the job is not worth running; 0 when there is none."""
-        return self._claim.deadline_ms
-
-    @property
-    def periodic_origin(self) -> PeriodicOrigin | None:
-        """The schedule and the tick that made this job; None when no schedule did."""
-        schedule_id = self._claim.periodic_schedule_id
-        return PeriodicOrigin(schedule_id, self._claim.periodic_tick_ms) if schedule_id else None
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return MappingProxyType(self._claim.headers)
-
-    @property
-    def lease(self) -> Lease:
-        """The right under which this attempt runs; its fence grows with every attempt."""
-        return self._claim.lease
-
-    @property
-    def logs(self) -> tuple[str, ...]:
-        """What was logged so far."""
-        return tuple(self._logs)
+    def __init__(self, record: AttemptRecord) -> None:
+        super().__init__(record.claim, record.worker_id)
+        self._record = record
+        self._hold = record.hold
+        self._logger: JobLogger | None = None
 
     @property
     def stopped(self) -> bool:
@@ -124,11 +42,12 @@ class JobContext(HandlerContext):
         An `async` handler is cancelled then. A thread cannot be, so a `def` handler that takes
         long asks for this now and then, and returns.
         """
-        return self._stopped
+        return self._hold.stopped
 
-    def stop(self) -> None:
-        """Makes `stopped` true. For the worker."""
-        self._stopped = True
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """What was logged so far."""
+        return self._record.log.lines
 
     def log(self, text: str) -> None:
         """Keeps a line in the history of the job, with how this attempt ends.
@@ -136,10 +55,14 @@ class JobContext(HandlerContext):
         Of an attempt the first 100 lines are kept, of a line the first 2 KiB. Lost when the worker
         dies, and for endings that leave no trace in the history.
         """
-        if len(self._logs) < MAX_LOG_LINES:
-            self._logs.append(clean(text, MAX_LOG_BYTES))
-        elif len(self._logs) == MAX_LOG_LINES:
-            self._logs.append(_LOG_FULL)
+        self._record.log.write(text)
+
+    @property
+    def logger(self) -> JobLogger:
+        """A logger whose lines from INFO on are kept like those of `log`."""
+        if self._logger is None:
+            self._logger = JobLogger(self._record.log, self.id, self.kind)
+        return self._logger
 
     def set_result(self, result: Any, *, schema_version: int = 1) -> None:
         """Publishes `result` with the success of this attempt; the last call wins.
@@ -148,7 +71,7 @@ class JobContext(HandlerContext):
         same. Raises `InvalidRequest` for more than 32 MiB, for what has no JSON form, and for a
         version outside 1-2147483647.
         """
-        self.result = stored_result(result, schema_version)
+        self._record.result = stored_result(result, schema_version)
 
     def report_actual_weight(self, weight: int) -> None:
         """What the job really cost of its rate class; 0 gives everything back. The last call wins.
@@ -157,30 +80,139 @@ class JobContext(HandlerContext):
         """
         if not 0 <= weight <= MAX_INT32:
             raise InvalidRequest(f"actual weight must be between 0 and {MAX_INT32}")
-        self.actual_weight = weight
+        self._record.actual_weight = weight
+
+    async def progress(self, current: int, total: int, message: str | None = None) -> None:
+        """Shows how far the attempt has come: `current` of `total`, and up to 512 bytes of text.
+
+        Each call is a write. Raises `InvalidRequest` for what cannot be.
+        """
+        artifacts = self._hold.store.artifacts
+        await self._hold.write(
+            lambda: artifacts.write_progress(self._hold.lease, current, total, message)
+        )
+
+    async def output(self, output: Any, *, schema_version: int = 1) -> None:
+        """Publishes what the attempt has so far, in place of what it published before.
+
+        It stays when the attempt fails. Raises `InvalidRequest` as `set_result` does.
+        """
+        stored = stored_result(output, schema_version, field="output")
+        artifacts = self._hold.store.artifacts
+        await self._hold.write(
+            lambda: artifacts.write_output(self._hold.lease, stored.schema_version, stored.bytes)
+        )
 
     async def extend_lease(self, by_ms: int) -> None:
         """Makes this job's lease last `by_ms` from now, and from then on with every renewal.
 
         Leases are renewed without asking; this is for a handler that must be alone for longer than
-        the worker's lease even if the worker hangs. Raises `LeaseLost`, `StoreUnavailable`, and
-        `InvalidRequest` below one millisecond.
+        the worker's lease even if the worker hangs. Raises `InvalidRequest` below one millisecond.
         """
         duration_ms("lease", None, by_ms)
-        await self._extend(by_ms)
+        self._hold.check()
+        if await self._hold.store.leases.renew([self._hold.lease], by_ms):
+            raise self._hold.lost()
+        self._record.lengthen(by_ms)
 
+    async def release(
+        self, *, after: timedelta | None = None, after_ms: int = RATE_LIMITED_DELAY_MS
+    ) -> None:
+        """Gives the job back at once: it runs again after the delay, one second by default.
 
-def stored_result(result: Any, schema_version: int = 1) -> Stored:
-    """The bytes of a result. Raises `InvalidRequest`."""
-    if not 1 <= schema_version <= MAX_INT32:
-        raise InvalidRequest(f"result schema version must be between 1 and {MAX_INT32}")
-    if isinstance(result, bytes):
-        encoded = result
-    else:
+        It costs no attempt. The handler goes on, but nothing it says counts any more; to end it
+        too, raise `RateLimited`. Raises `InvalidRequest` for a delay below one millisecond.
+        """
+        delay_ms = duration_ms("after", after, after_ms if after is None else None)
+        self._hold.check()
+        report = Acknowledgement(
+            lease=self._hold.lease,
+            outcome=Outcome.RATE_LIMITED,
+            delay_ms=delay_ms,
+            actual_weight=self._record.actual_weight,
+        )
+        (settlement,) = await self._hold.store.leases.acknowledge([report])
+        if settlement.state is None:
+            raise self._hold.lost()
+        self._hold.leave(Holding.RELEASED)
+
+    async def step(self, name: str, function: Callable[..., Any], *arguments: Any) -> bool:
+        """Does a part of the work once, however many attempts the job takes; false when an attempt
+        before this one has done it.
+
+        Steps are called in the same order in every attempt. A step that fails, or whose worker
+        dies, begins again. Raises what `function` raises, and `InvalidRequest` for a name that
+        comes twice, a step inside of another, and a step after one that has failed.
+        """
+        return await self.cursor_step(name, lambda cursor: function(*arguments))
+
+    async def cursor_step(
+        self, name: str, function: Callable[..., Any], *arguments: Any, type: Any = Any
+    ) -> bool:
+        """A step that goes on where it stopped: `function` gets the last cursor that was set in it,
+        as a value of `type`, or None at the beginning; then the arguments. Like `step` otherwise.
+        """
+        trail = self._record.trail
+        if not await trail.enter(name):
+            return False
         try:
-            encoded = _encode(result)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise InvalidRequest(f"result is not encodable: {error}") from error
-    if len(encoded) > MAX_RESULT_BYTES:
-        raise InvalidRequest(f"result must be at most {MAX_RESULT_BYTES} bytes")
-    return Stored(schema_version, encoded)
+            await call(function, trail.cursor(name, type), *arguments)
+        except BaseException:
+            trail.fail()
+            raise
+        await trail.leave()
+        return True
+
+    async def set_cursor(self, cursor: Any) -> None:
+        """Keeps where the running step stands, as JSON. Each call is a write.
+
+        Raises `InvalidRequest` outside of a step and for what has no JSON form.
+        """
+        await self._record.trail.move(cursor)
+
+    async def once(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        connection: AsyncConnectionLike | None = None,
+    ) -> bool:
+        """Ends the job in success in one transaction with what `function` does, exactly once.
+
+        `function` gets the connection, then the arguments; what it returns is the job's result.
+        Without a `connection` that is one of asyncpg, in a transaction that is committed here.
+        With one, such as a session of SQLAlchemy, the transaction is the caller's to commit; when
+        it has not done so by the time the handler returns, the attempt fails. False when an earlier
+        delivery had the effect already: then the job is ended without it.
+
+        When the lease is lost meanwhile, everything is rolled back. After it nothing can be written
+        about the job.
+        """
+        return await self._record.effects.once(function, arguments, connection)
+
+    async def step_once(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *arguments: Any,
+        connection: AsyncConnectionLike | None = None,
+    ) -> bool:
+        """A step that is done in one transaction with what `function` does, exactly once.
+
+        Like `step` and `once` otherwise. A transaction of the caller's must be committed before the
+        next step begins.
+        """
+        record = self._record
+        return await record.effects.step_once(record.trail, name, function, arguments, connection)
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """Runs `work` beside the handler, as a part of the attempt.
+
+        Success waits for it. When it fails, the handler and everything else that was spawned is
+        cancelled, and the attempt fails with its error. For `async` handlers.
+        """
+        return self._record.children.start(work)
+
+    @property
+    def blocking(self) -> BlockingContext:
+        """The same for a `def` handler, which cannot await."""
+        return BlockingContext(self, self._record)

@@ -9,7 +9,6 @@ from headgate.model.job import Acknowledgement, Claim, Lease
 from headgate.store.store import Store
 from headgate.worker.acknowledgements import Acknowledgements
 from headgate.worker.attempt import Attempt, Stop, Workbench
-from headgate.worker.outcomes import LeaseLost
 from headgate.worker.slots import Slots
 from headgate.worker.threads import HandlerThreads
 
@@ -30,15 +29,16 @@ class Custody:
         slots: Slots,
         acknowledgements: Acknowledgements,
     ) -> None:
-        self._store = store
         self._lease_ms = lease_ms
         self._slots = slots
         self._acknowledgements = acknowledgements
         self._bench = Workbench(
             worker_id=worker_id,
+            store=store,
             tasks=tasks,
             threads=threads,
-            extend=self._extend,
+            lost=self._lose,
+            settled=self._slots.settled,
             ended=self._ended,
         )
 
@@ -55,8 +55,9 @@ class Custody:
             self._lose(attempt)
 
     def _lose(self, attempt: Attempt) -> None:
-        if attempt.ended:
-            # Its report is on the way; the answer to that will say the same.
+        if attempt.ended or attempt.concluding:
+            # Its report is on the way, and the answer to that will say the same; or there is none,
+            # since it has ended the job in a transaction of its own.
             return
         logger.warning(
             "job %s (%s): the lease is lost; stopping", attempt.claim.job_id, attempt.claim.kind
@@ -74,9 +75,3 @@ class Custody:
         else:
             self._acknowledgements.put(attempt, report)
         self._slots.ended(attempt)
-
-    async def _extend(self, attempt: Attempt, by_ms: int) -> None:
-        if await self._store.leases.renew([attempt.lease], by_ms):
-            self._lose(attempt)
-            raise LeaseLost(attempt.claim.job_id)
-        attempt.lease_ms = max(attempt.lease_ms, by_ms)

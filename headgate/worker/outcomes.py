@@ -78,3 +78,13 @@ class LeaseLost(ControlFlow):
     def __init__(self, job_id: str) -> None:
         super().__init__(f"lease of job {job_id} is lost")
         self.job_id = job_id
+
+
+class StaleCheckpoint(ControlFlow):
+    """An attempt before this one did other steps than the handler has now: it cannot go on there.
+
+    The job becomes undecodable. Beginning anew could do twice what was done before.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"checkpoint is stale: {reason}")

@@ -32,6 +32,7 @@ PUBLIC = {
     "Identity",
     "InvalidRequest",
     "JobContext",
+    "JobLogHandler",
     "JobOptions",
     "LeaseLost",
     "MiddlewareError",
@@ -58,6 +59,7 @@ PUBLIC = {
     "WorkerConfig",
     "Workflow",
     "create_app",
+    "current_job",
     "enqueue_in",
     "enqueue_in_sync",
 }

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from headgate import Headgate, WorkerConfig
+from headgate import Headgate, Store, StoreSettings, WorkerConfig
 from headgate.model.job import Acknowledgement, Claim
 from headgate.model.lifecycle import Outcome
 from headgate.worker.attempt import Attempt, Stop, Workbench
@@ -47,12 +47,12 @@ class Bench:
         self.bench = Workbench(
             worker_id="w",
             tasks=self.app.tasks,
+            store=Store(StoreSettings(dsn="postgresql://nobody@127.0.0.1:1/nothing")),
             threads=HandlerThreads(1),
-            extend=self._extend,
+            lost=self.slots.settled,
+            settled=self.slots.settled,
             ended=self._ended,
         )
-
-    async def _extend(self, attempt: Attempt, by_ms: int) -> None: ...
 
     def _ended(self, attempt: Attempt, report: Acknowledgement | None) -> None:
         self.reports[attempt.claim.job_id] = report

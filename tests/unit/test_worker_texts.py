@@ -1,14 +1,14 @@
 """What is written down about a handler that failed, and what a handler writes itself."""
 
-from typing import Any
+import logging
+from concurrent.futures import ThreadPoolExecutor
 
-import msgspec
 import pytest
 
 from headgate import InvalidRequest, RateLimited, Retry, Snooze
-from headgate.model.job import Claim
-from headgate.worker.context import JobContext, stored_result
+from headgate.worker.attempt_log import AttemptLog, JobLogger
 from headgate.worker.failures import failure_text
+from headgate.worker.record import stored_result
 
 
 def raised_by(error: BaseException) -> BaseException:
@@ -53,24 +53,46 @@ def test_an_exception_without_a_text_still_has_a_name() -> None:
     assert failure_text(Rude()).splitlines()[0].endswith("Rude: (its text cannot be had)")
 
 
-async def extend(_: int) -> None: ...
-
-
-def claim(**fields: Any) -> Claim:
-    names: dict[str, Any] = {
-        field.name: 0 if field.type is int else "" for field in msgspec.structs.fields(Claim)
-    }
-    return Claim(**{**names, "headers": {"h": "v"}, **fields})
-
-
-def test_the_context_keeps_a_hundred_lines_of_two_kib() -> None:
-    context = JobContext(claim(), "w", extend)
+def test_of_an_attempt_a_hundred_lines_of_two_kib_are_kept() -> None:
+    log = AttemptLog()
     for number in range(103):
-        context.log(f"{number}\0" + "x" * 5_000)
-    assert len(context.logs) == 101
-    assert context.logs[0].startswith("0xx")
-    assert all(len(line) <= 2_048 for line in context.logs)
-    assert context.logs[100] == "[only the first 100 lines are kept]"
+        log.write(f"{number}\0" + "x" * 5_000)
+    assert len(log.lines) == 101
+    assert log.lines[0].startswith("0xx")
+    assert all(len(line) <= 2_048 for line in log.lines)
+    assert log.lines[100] == "[only the first 100 lines are kept]"
+
+
+def test_many_threads_fill_a_log_no_further() -> None:
+    log = AttemptLog()
+    with ThreadPoolExecutor(16) as threads:
+        for number in range(200):
+            threads.submit(log.write, str(number))
+    assert 101 <= len(log.lines) <= 101 + 16
+    log.close()
+    kept = log.lines
+    log.write("late")
+    assert log.lines == kept
+
+
+def test_a_logger_keeps_lines_with_their_fields(caplog: pytest.LogCaptureFixture) -> None:
+    log = AttemptLog()
+    logger = JobLogger(log, "j", "mail")
+    with caplog.at_level(logging.DEBUG):
+        logger.debug("looked up")
+        logger.info("sent to %d", 3, recipient="a@b", copies=2)
+        logger.warning("odd %d", "no number")
+    assert log.lines == (
+        "INFO sent to 3 copies=2 recipient=a@b",
+        "WARNING odd %d ('no number',)",
+    )
+    assert [record.message for record in caplog.records][:2] == ["looked up", "sent to 3"]
+    record = caplog.records[1]
+    assert (record.job_id, record.fields) == (  # type: ignore[attr-defined]  # put there by extra
+        "j",
+        {"copies": 2, "recipient": "a@b"},
+    )
+    assert record.funcName == "test_a_logger_keeps_lines_with_their_fields"
 
 
 def test_a_result_is_bytes_or_becomes_json() -> None:

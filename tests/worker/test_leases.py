@@ -16,7 +16,7 @@ from tests.worker.waiting import eventually, reaches
 
 LEASE_MS = 600
 
-_STEAL = (
+STEAL = (
     "UPDATE headgate_job SET fence = fence + 1, lease_id = 'thief', claimed_by = 'thief'"
     " WHERE ulid = $1"
 )
@@ -115,7 +115,7 @@ async def test_a_lost_lease_cancels_that_attempt_and_no_other(
     stolen, kept = await holds.enqueue(), await holds.enqueue()
     start_worker(lease_ms=LEASE_MS)
     await eventually(lambda: len(ended) == 2)
-    await observer.execute(_STEAL, stolen.id)
+    await observer.execute(STEAL, stolen.id)
     await eventually(lambda: ended[stolen.id] is not None)
     assert ended[kept.id] is None
     go_on.set()
@@ -188,7 +188,7 @@ async def test_a_thread_learns_that_its_lease_is_lost(
     job = await holds.enqueue()
     worker = start_worker(lease_ms=LEASE_MS)
     await eventually(started.is_set)
-    await observer.execute(_STEAL, job.id)
+    await observer.execute(STEAL, job.id)
     await eventually(told.is_set)
     await eventually(lambda: not worker.running)
     assert await state_of(observer, job.id) == State.RUNNING
@@ -237,7 +237,7 @@ async def test_a_lease_can_be_made_longer_and_its_loss_is_told(
         assert before is not None
         assert after is not None
         assert after["lease_expires_at_ms"] > before["lease_expires_at_ms"] + 50_000
-        await observer.execute(_STEAL, ctx.id)
+        await observer.execute(STEAL, ctx.id)
         try:
             await ctx.extend_lease(60_000)
         except LeaseLost:
