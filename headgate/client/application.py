@@ -19,7 +19,7 @@ from headgate.model.errors import InvalidRequest
 from headgate.model.job import Enqueued
 from headgate.model.periodic import MissedPolicy, ScheduleDefinition
 from headgate.model.workflow import COORDINATOR_QUEUE
-from headgate.store.joining import AsyncConnectionLike
+from headgate.store.foreign import AsyncConnectionLike
 
 Payload = TypeVar("Payload")
 Context = TypeVar("Context", bound=HandlerContext)
