@@ -409,6 +409,12 @@ queue_counter = Table(
     postgresql_with=_HOT_ROWS,
 )
 Index("headgate_queue_counter_age", queue_counter.c.bucket_ms)
+# What no roll-up has taken yet: whole hours are what becomes of the others.
+Index(
+    "headgate_queue_counter_minutes",
+    queue_counter.c.bucket_ms,
+    postgresql_where=text("bucket_ms % 3600000 <> 0"),
+)
 
 partition_counter = Table(
     "headgate_partition_counter",
@@ -435,6 +441,10 @@ duty = Table(
     _key("name", primary_key=True),
     _key("holder", default=""),
     _number("expires_at_ms"),
+    # What its holders have told of their work; 0 before the first success.
+    _number("interval_ms"),
+    _number("succeeded_at_ms"),
+    _number("rows_handled"),
     postgresql_with=_HOT_ROWS,
 )
 
@@ -496,6 +506,8 @@ schedule_event = Table(
     _key("outcome"),
     _key("reason", default=""),
     _number("recorded_at_ms", None),
+    # When its schedule was deleted.
+    _optional("orphaned_at_ms"),
     CheckConstraint(
         "outcome IN ('enqueued', 'deduplicated', 'failed', 'skipped')", name="outcome_known"
     ),
@@ -505,6 +517,11 @@ Index(
     "headgate_schedule_event_newest",
     schedule_event.c.schedule_id,
     schedule_event.c.id.desc(),
+)
+Index(
+    "headgate_schedule_event_orphaned",
+    schedule_event.c.orphaned_at_ms,
+    postgresql_where=text("orphaned_at_ms IS NOT NULL"),
 )
 
 effect = Table("headgate_effect", metadata, _key("key", primary_key=True), _number("at_ms"))

@@ -123,6 +123,9 @@ def upgrade() -> None:
         sa.Column("name", KEY, nullable=False),
         sa.Column("holder", KEY, server_default=sa.text("''"), nullable=False),
         sa.Column("expires_at_ms", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("interval_ms", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("succeeded_at_ms", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("rows_handled", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.PrimaryKeyConstraint("name", name=op.f("headgate_duty_pkey")),
         postgresql_with={"fillfactor": 50},
     )
@@ -514,6 +517,13 @@ def upgrade() -> None:
     op.create_index(
         "headgate_queue_counter_age", "headgate_queue_counter", ["bucket_ms"], unique=False
     )
+    op.create_index(
+        "headgate_queue_counter_minutes",
+        "headgate_queue_counter",
+        ["bucket_ms"],
+        unique=False,
+        postgresql_where=sa.text("bucket_ms % 3600000 <> 0"),
+    )
     op.create_table(
         "headgate_queue_sample",
         sa.Column("queue", KEY, nullable=False),
@@ -612,6 +622,7 @@ def upgrade() -> None:
         sa.Column("outcome", KEY, nullable=False),
         sa.Column("reason", KEY, server_default=sa.text("''"), nullable=False),
         sa.Column("recorded_at_ms", sa.BigInteger(), nullable=False),
+        sa.Column("orphaned_at_ms", sa.BigInteger(), nullable=True),
         sa.CheckConstraint(
             "outcome IN ('enqueued', 'deduplicated', 'failed', 'skipped')",
             name=op.f("headgate_schedule_event_outcome_known"),
@@ -626,6 +637,13 @@ def upgrade() -> None:
         "headgate_schedule_event",
         ["schedule_id", sa.literal_column("id DESC")],
         unique=False,
+    )
+    op.create_index(
+        "headgate_schedule_event_orphaned",
+        "headgate_schedule_event",
+        ["orphaned_at_ms"],
+        unique=False,
+        postgresql_where=sa.text("orphaned_at_ms IS NOT NULL"),
     )
     op.create_table(
         "headgate_worker",

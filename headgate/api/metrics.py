@@ -9,7 +9,7 @@ from headgate.api.health import VERSION
 from headgate.api.operations import Answer, operation
 from headgate.api.requests import ApiRequest
 from headgate.model.exposition import CONTENT_TYPE, Gauge, render
-from headgate.model.fleet import Cluster, WorkerView
+from headgate.model.fleet import Cluster, DutyState, WorkerView
 from headgate.model.page import Page, PageRequest
 from headgate.model.policy import RateClass
 from headgate.model.queue import QueueStatistics
@@ -38,7 +38,7 @@ Item = TypeVar("Item")
     prefix="",
 )
 async def read_metrics(request: ApiRequest) -> Response:
-    """Read the state of queues, workers and rate classes as metrics.
+    """Read the state of queues, workers, duties and rate classes as metrics.
 
     The first 1,000 of each list; `headgate_metrics_truncated` is 1 for a list that is longer. What
     a worker has done since its start, it tells itself.
@@ -77,6 +77,7 @@ async def gather(store: Store) -> list[Gauge]:
         *queue_gauges(queues),
         *cluster_gauges(await store.fleet.cluster()),
         *worker_gauges(workers),
+        *duty_gauges(await store.fleet.duties()),
         *rate_class_gauges(rate_classes),
         quarantined,
         truncated,
@@ -143,6 +144,24 @@ def worker_gauges(workers: list[WorkerView]) -> list[Gauge]:
         utilization.set(each.utilization, worker=each.worker_id)
         empty.set(each.empty_poll_ratio, worker=each.worker_id)
     return [inflight, capacity, utilization, empty]
+
+
+def duty_gauges(duties: list[DutyState]) -> list[Gauge]:
+    """How each background duty gets on."""
+    held = Gauge("headgate_duty_held", "Whether somebody has the duty now.")
+    succeeded = Gauge(
+        "headgate_duty_last_success_timestamp_seconds", "When nothing was left for it to do."
+    )
+    lag = Gauge("headgate_duty_lag_seconds", "How much longer ago that is than its interval.")
+    rows = Gauge("headgate_duty_rows_handled", "Rows that it has handled since the first run.")
+    for each in duties:
+        held.set(each.holder is not None, duty=each.name)
+        rows.set(each.rows_handled, duty=each.name)
+        if each.last_success_ms is not None:
+            succeeded.set(each.last_success_ms / 1000, duty=each.name)
+        if each.lag_ms is not None:
+            lag.set(each.lag_ms / 1000, duty=each.name)
+    return [held, succeeded, lag, rows]
 
 
 def rate_class_gauges(rate_classes: list[RateClass]) -> list[Gauge]:

@@ -16,7 +16,7 @@ from headgate.model.access import Role
 from headgate.model.fleet import (
     COMMANDS,
     Cluster,
-    DutyLease,
+    DutyState,
     QueueCoverage,
     WorkerCounts,
     WorkerView,
@@ -49,7 +49,14 @@ _CLUSTER: Final = Cluster(
     empty_polls_total=200,
     queues=[QueueCoverage("mail", 1), QueueCoverage("thumbnails", 0)],
 )
-_DUTY: Final = DutyLease(name="promoter", holder="host-7-4711", expires_at_ms=1_767_229_215_000)
+_DUTY: Final = DutyState(
+    name="promoter",
+    holder="host-7-4711",
+    expires_at_ms=1_767_229_215_000,
+    last_success_ms=1_767_229_210_000,
+    lag_ms=0,
+    rows_handled=48_112,
+)
 
 
 class SignalBody(msgspec.Struct, kw_only=True, frozen=True):
@@ -132,11 +139,12 @@ async def read_cluster(request: ApiRequest) -> Response:
 @operation(
     "GET",
     "/duties",
-    Answer(200, "The duties by name.", list[DutyLease], examples={"duties": [_DUTY]}),
+    Answer(200, "The duties by name.", list[DutyState], examples={"duties": [_DUTY]}),
 )
 async def list_duties(request: ApiRequest) -> Response:
-    """List the background duties and who has them.
+    """List the background duties, who has them, and how they get on.
 
-    `holder` is null while nobody does; duties that nobody ever had are not listed.
+    `holder` is null while nobody does; duties that nobody ever had are not listed. A `lag_ms` that
+    grows is a duty that fails, that nobody does, or that has more to do than it can.
     """
     return json_response(await request.store.fleet.duties())

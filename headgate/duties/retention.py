@@ -25,7 +25,7 @@ class Evictions:
             logger.info("evicted %d jobs whose retention is over", len(retained))
         if letters:
             logger.info("evicted %d dead letters", len(letters))
-        return max(len(retained), len(letters))
+        return len(retained) + len(letters)
 
 
 class Pruning:
@@ -40,4 +40,4 @@ class Pruning:
 
     async def run_once(self, store: Store) -> int:
         pruned = await store.retention.prune(self._periods, self.batch)
-        return max(pruned.values())
+        return sum(pruned.values())

@@ -75,7 +75,12 @@ class DutyRunner:
     async def _work_off(self, loop: Loop) -> bool:
         """Runs batches until a short one; false when another process holds the duty."""
         while await self._store.duties.claim(loop.name, self._holder, lease_ms(loop)):
-            if await loop.run_once(self._store) < loop.batch:
+            handled = await loop.run_once(self._store)
+            done = handled < loop.batch
+            await self._store.duties.report(
+                loop.name, self._holder, handled=handled, done=done, interval_ms=loop.interval_ms
+            )
+            if done:
                 return True
         return False
 

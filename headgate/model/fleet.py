@@ -54,9 +54,16 @@ class Cluster(msgspec.Struct, kw_only=True, frozen=True):
     queues: list[QueueCoverage]
 
 
-class DutyLease(msgspec.Struct, kw_only=True, frozen=True):
-    """Who has a background duty, and until when; both null while nobody has it."""
+class DutyState(msgspec.Struct, kw_only=True, frozen=True):
+    """Who has a background duty, and until when; both null while nobody has it.
+
+    `last_success_ms` is when nothing was left for it to do, null if that never was, and `lag_ms`
+    how much longer ago that is than its interval. `rows_handled` counts since the first run.
+    """
 
     name: str
     holder: str | None
     expires_at_ms: int | None
+    last_success_ms: int | None
+    lag_ms: int | None
+    rows_handled: int

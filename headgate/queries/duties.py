@@ -1,8 +1,21 @@
 """Who does what by itself: a row per duty, leased on the database's clock."""
 
 from functools import cache
+from typing import Any
 
-from sqlalchemy import BigInteger, Executable, Text, bindparam, case, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    Executable,
+    Text,
+    bindparam,
+    case,
+    func,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 
 from headgate.queries.clock import instant, now_ms
@@ -44,13 +57,41 @@ def release_duty() -> Executable:
 
 
 @cache
-def duty_leases() -> Executable:
-    """Every duty by name, its holder and the end of the lease; NULL where nobody has it now."""
-    held = duty.c.expires_at_ms >= now_ms()
-    return select(
-        duty.c.name,
-        *(
-            case((held, each), else_=None).label(each.name)
-            for each in (duty.c.holder, duty.c.expires_at_ms)
-        ),
-    ).order_by(duty.c.name)
+def report_duty() -> Executable:
+    """Adds `handled_rows` to what a duty has done; with `is_done`, nothing was left for it now.
+
+    Only for its holder.
+    """
+    return (
+        update(duty)
+        .where(
+            duty.c.name == bindparam("duty_name", type_=Text),
+            duty.c.holder == bindparam("duty_holder", type_=Text),
+        )
+        .values(
+            interval_ms=bindparam("duty_interval_ms", type_=BigInteger),
+            rows_handled=duty.c.rows_handled + bindparam("handled_rows", type_=BigInteger),
+            succeeded_at_ms=case(
+                (bindparam("is_done", type_=Boolean), instant()), else_=duty.c.succeeded_at_ms
+            ),
+        )
+    )
+
+
+@cache
+def duty_states() -> Executable:
+    """Every duty by name, as `DutyState` has it."""
+    now = now_ms()
+    held = duty.c.expires_at_ms >= now
+    succeeded = duty.c.succeeded_at_ms > number(0)
+    late = func.greatest(now - duty.c.succeeded_at_ms - duty.c.interval_ms, number(0))
+    columns: dict[str, ColumnElement[Any]] = {
+        "holder": case((held, duty.c.holder), else_=None),
+        "expires_at_ms": case((held, duty.c.expires_at_ms), else_=None),
+        "last_success_ms": case((succeeded, duty.c.succeeded_at_ms), else_=None),
+        "lag_ms": case((succeeded, late), else_=None),
+        "rows_handled": duty.c.rows_handled,
+    }
+    return select(duty.c.name, *(value.label(name) for name, value in columns.items())).order_by(
+        duty.c.name
+    )

@@ -3,7 +3,7 @@
 from headgate.model.errors import InvalidRequest, NotFound
 from headgate.model.fleet import COMMANDS
 from headgate.model.job import WorkerBeat
-from headgate.queries.duties import claim_duty, release_duty
+from headgate.queries.duties import claim_duty, release_duty, report_duty
 from headgate.queries.workers import heartbeat, signal, take_command
 from headgate.store.database import Database, Executor
 
@@ -20,6 +20,24 @@ class Duties:
             raise InvalidRequest("duty lease must be >= 1ms")
         parameters = {"duty_name": name, "duty_holder": holder, "lease_ms": lease_ms}
         return bool(await self._database.fetch(claim_duty(), parameters))
+
+    async def report(
+        self, name: str, holder: str, *, handled: int, done: bool, interval_ms: int
+    ) -> None:
+        """Notes that `holder` handled so many rows; with `done`, that nothing was left for now.
+
+        `interval_ms` is when it will look again. Without effect for anyone but the holder.
+        """
+        await self._database.fetch(
+            report_duty(),
+            {
+                "duty_name": name,
+                "duty_holder": holder,
+                "handled_rows": handled,
+                "is_done": done,
+                "duty_interval_ms": interval_ms,
+            },
+        )
 
     async def release(self, name: str, holder: str) -> None:
         """Lets the duty go at once; without effect for anyone but its holder."""

@@ -1,10 +1,10 @@
 """The workers of the installation, seen from outside."""
 
 from headgate.model.backlog import empty_poll_ratio, utilization
-from headgate.model.fleet import Cluster, DutyLease, QueueCoverage, WorkerCounts, WorkerView
+from headgate.model.fleet import Cluster, DutyState, QueueCoverage, WorkerCounts, WorkerView
 from headgate.model.page import Page, PageRequest
 from headgate.queries.cluster import cluster, live_workers
-from headgate.queries.duties import duty_leases
+from headgate.queries.duties import duty_states
 from headgate.store.database import Executor, Row
 
 
@@ -40,9 +40,9 @@ class FleetView:
             ],
         )
 
-    async def duties(self) -> list[DutyLease]:
-        """The background duties by name, and who has them now."""
-        return [DutyLease(**row) for row in await self._database.fetch(duty_leases())]
+    async def duties(self) -> list[DutyState]:
+        """The background duties by name: who has them now, and how they get on."""
+        return [DutyState(**row) for row in await self._database.fetch(duty_states())]
 
 
 def _worker(row: Row) -> WorkerView:

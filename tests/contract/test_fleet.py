@@ -47,10 +47,22 @@ async def test_duties_and_who_has_them(client: Client, store: Store) -> None:
     await store.duties.claim("promoter", "w-1", 60_000)
     await store.duties.claim("ledger", "w-2", 60_000)
     await store.duties.release("ledger", "w-2")
+    await store.duties.report("promoter", "w-1", handled=1_000, done=False, interval_ms=3_600_000)
+    await store.duties.report("promoter", "w-1", handled=17, done=True, interval_ms=3_600_000)
+    await store.duties.report("ledger", "w-1", handled=5, done=True, interval_ms=1_000)
     ledger, promoter = (await client.get("/duties")).json()
-    assert ledger == {"name": "ledger", "holder": None, "expires_at_ms": None}
+    assert ledger == {
+        "name": "ledger",
+        "holder": None,
+        "expires_at_ms": None,
+        "last_success_ms": None,
+        "lag_ms": None,
+        "rows_handled": 0,
+    }
     assert (promoter["name"], promoter["holder"]) == ("promoter", "w-1")
     assert promoter["expires_at_ms"] > 1_700_000_000_000
+    assert 1_700_000_000_000 < promoter["last_success_ms"] < promoter["expires_at_ms"]
+    assert (promoter["lag_ms"], promoter["rows_handled"]) == (0, 1_017)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from headgate.model.job import WorkerBeat
 from headgate.store.store import Store
 from tests.contract.client import Answer, Client
 from tests.contract.jobs import enqueue
+from tests.worker.waiting import eventually
 
 SAMPLE: Final = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\.)*",?)+)\})? (\S+)')
 UNBOUNDED: Final = {"job", "job_id", "id", "fingerprint", "partition", "partition_key", "error"}
@@ -105,6 +106,27 @@ async def test_what_queues_workers_and_rate_classes_say(
     labels = {name for _, pairs in samples for name in re.findall(r'([a-z_]+)="', pairs)}
     assert not labels & UNBOUNDED
     assert "x-1" not in (await root.get("/metrics")).body.decode()
+
+
+async def test_duties_tell_how_they_get_on(root: Client, store: Store) -> None:
+    await store.duties.claim("promoter", "w-1", 60_000)
+    await store.duties.claim("archive", "w-2", 60_000)
+    await store.duties.report("promoter", "w-1", handled=3, done=True, interval_ms=0)
+    await eventually(lambda: _late(store))
+    await store.duties.release("promoter", "w-1")
+    samples = parsed(await root.get("/metrics"))
+    promoter = 'duty="promoter"'
+    assert samples["headgate_duty_held", promoter] == 0
+    assert samples["headgate_duty_held", 'duty="archive"'] == 1
+    assert samples["headgate_duty_rows_handled", promoter] == 3
+    assert samples["headgate_duty_last_success_timestamp_seconds", promoter] > 1_700_000_000
+    assert 0 < samples["headgate_duty_lag_seconds", promoter] < 60
+    assert ("headgate_duty_lag_seconds", 'duty="archive"') not in samples
+
+
+async def _late(store: Store) -> bool:
+    [_, promoter] = await store.fleet.duties()
+    return bool(promoter.lag_ms)
 
 
 async def test_names_may_hold_anything(root: Client, client: Client) -> None:

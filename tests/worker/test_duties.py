@@ -88,6 +88,9 @@ async def test_a_duty_drains_until_a_short_batch(store: Store) -> None:
     runner = DutyRunner(store, [loop], "drains")
     await runner._work_off(loop)
     assert loop.runs == 4
+    [state] = await store.fleet.duties()
+    assert (state.rows_handled, state.lag_ms) == (39, 0)
+    assert state.last_success_ms is not None
 
 
 async def test_a_duty_that_fails_is_reported_and_tried_again(
@@ -101,6 +104,9 @@ async def test_a_duty_that_fails_is_reported_and_tried_again(
     await stop(task)
     failures = [r for r in caplog.records if r.levelno == logging.ERROR]
     assert [r.getMessage() for r in failures] == ["duty counting failed"] * 3
+    fails, works = await store.fleet.duties()
+    assert (fails.last_success_ms, fails.lag_ms) == (None, None)
+    assert works.last_success_ms is not None
 
 
 async def test_the_promoter_makes_due_jobs_available(store: Store, observer: Observer) -> None:
