@@ -13,6 +13,7 @@ import typer
 from headgate.cli.targets import load_target
 from headgate.client.application import Headgate
 from headgate.model.errors import HeadgateError, InvalidRequest
+from headgate.model.retention import RetentionPeriods
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 from headgate.worker.config import WorkerConfig
@@ -56,6 +57,15 @@ def worker(
     no_duties: Annotated[
         bool, typer.Option("--no-duties", help="Leave reclaiming and promoting to others.")
     ] = False,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHAT=MS",
+            help="How long duties keep what has ended, such as dead_letters=86400000; 0 is for"
+            " ever. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     no_sync_schedules: Annotated[
         bool,
         typer.Option("--no-sync-schedules", help="Leave the declared schedules as they are."),
@@ -86,7 +96,8 @@ def worker(
         "prune_schedules": prune_schedules or None,
     }
     config = WorkerConfig.from_environment(
-        given={name: value for name, value in given.items() if value is not None}
+        {**os.environ, **_kept(keep or [])},
+        given={name: value for name, value in given.items() if value is not None},
     )
     settings = _settings(app, dsn)
     gc.collect()
@@ -101,6 +112,20 @@ def _queues(app: Headgate, given: str | None) -> tuple[str, ...] | None:
     if given is not None:
         return tuple(name.strip() for name in given.split(","))
     return None if os.environ.get("HEADGATE_QUEUES") else app.queues
+
+
+def _kept(given: list[str]) -> dict[str, str]:
+    """The variables of the environment that would say the same."""
+    variables = {}
+    for each in given:
+        name, _, period = each.partition("=")
+        if f"{name}_ms" not in RetentionPeriods.__struct_fields__:
+            known = ", ".join(n.removesuffix("_ms") for n in RetentionPeriods.__struct_fields__)
+            raise InvalidRequest(f"nothing is kept by the name `{name}`; there are {known}")
+        if not (period.isascii() and period.isdigit()):
+            raise InvalidRequest(f"`{each}` does not say how many milliseconds")
+        variables[f"HEADGATE_KEEP_{name.upper()}_MS"] = period
+    return variables
 
 
 def load_application(name: str) -> Headgate:

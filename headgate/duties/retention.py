@@ -29,7 +29,7 @@ class Evictions:
 
 
 class Pruning:
-    """Deletes records that nobody needs any more, such as counters of minutes long past."""
+    """Deletes records that nobody needs any more; counts of minutes become counts of hours."""
 
     name = "pruning"
     interval_ms = 5_000
@@ -40,4 +40,5 @@ class Pruning:
 
     async def run_once(self, store: Store) -> int:
         pruned = await store.retention.prune(self._periods, self.batch)
-        return sum(pruned.values())
+        rolled_up = await store.retention.roll_up(self._periods, self.batch)
+        return sum(pruned.values()) + rolled_up

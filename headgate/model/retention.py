@@ -15,13 +15,18 @@ class RetentionPeriods(msgspec.Struct, kw_only=True, frozen=True):
     """How many milliseconds each kind of record is kept after it came to its end; 0 is for ever.
 
     `dead_letters_ms` is for jobs that ended archived, cancelled or undecodable and have no
-    retention of their own. Raises `InvalidRequest` for a period that is negative or too long.
+    retention of their own. What a queue took in and completed is known by the minute for
+    `minute_counters_ms`, then by the hour for `hour_counters_ms` from its beginning.
+    `schedule_events_ms` is for schedules that were deleted. Raises `InvalidRequest` for a period
+    that is negative or too long.
     """
 
     dead_letters_ms: int = 30 * _DAY_MS
     minute_counters_ms: int = 8 * _DAY_MS
+    hour_counters_ms: int = 31 * _DAY_MS
     operations_ms: int = 7 * _DAY_MS
     workers_ms: int = _DAY_MS
+    schedule_events_ms: int = 30 * _DAY_MS
     effects_ms: int = 30 * _DAY_MS
     idempotency_ms: int = _DAY_MS
     enqueue_keys_ms: int = _DAY_MS

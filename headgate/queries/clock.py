@@ -12,6 +12,7 @@ from sqlalchemy import BigInteger, ColumnElement, ScalarSelect, cast, func, sele
 from headgate.queries.literals import number
 
 MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
 
 
 def instant() -> ColumnElement[int]:

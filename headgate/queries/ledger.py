@@ -37,10 +37,10 @@ from headgate.tables import (
 
 @cache
 def fold_ledger() -> Executable:
-    """Folds up to `batch_size` ledger rows; one row (folded, queues, partition_keys).
+    """Folds up to `batch_size` ledger rows; one row (folded, empty_queues, queues, partition_keys).
 
-    The two arrays name partitions of which some count came to zero. Every kind of base row is
-    written in the order of its key, so folders never deadlock.
+    The arrays name queues, and partitions, of which some count came to zero. Every kind of base row
+    is written in the order of its key, so folders never deadlock.
     """
     entry = ledger.alias("entry")
     row_address: ColumnElement[Any] = literal_column("entry.ctid")
@@ -69,7 +69,7 @@ def fold_ledger() -> Executable:
     queue_key = (taken.c.queue, taken.c.state)
     partition_key = (taken.c.queue, taken.c.partition_key, taken.c.state)
     counted = taken.c.state.is_not(None)
-    by_queue = _add_up(
+    queue_totals = _add_up(
         insert(queue_count).from_select(
             ["queue", "state", "n"],
             select(*queue_key, func.sum(taken.c.n))
@@ -80,6 +80,10 @@ def fold_ledger() -> Executable:
         ),
         queue_count,
         "n",
+    )
+    by_queue = queue_totals.returning(queue_count.c.queue, queue_count.c.n).cte("by_queue")
+    empty_queues = select(func.array_agg(by_queue.c.queue.distinct())).where(
+        by_queue.c.n == number(0)
     )
     by_partition = _add_up(
         insert(partition_count).from_select(
@@ -104,10 +108,10 @@ def fold_ledger() -> Executable:
     )
     return select(
         select(func.count()).select_from(taken).scalar_subquery().label("folded"),
+        func.coalesce(empty_queues.scalar_subquery(), _no_names()).label("empty_queues"),
         func.coalesce(func.array_agg(emptied.c.queue), _no_names()).label("queues"),
         func.coalesce(func.array_agg(emptied.c.partition_key), _no_names()).label("partition_keys"),
     ).add_cte(
-        by_queue.cte("by_queue"),
         _add_flow(taken, queue_counter, "queue").cte("queue_flow"),
         _add_flow(taken, partition_counter, "queue", "partition_key").cte("partition_flow"),
     )
@@ -152,6 +156,15 @@ def drop_empty_counts() -> Executable:
         partition_count.c.queue == named.c.queue,
         partition_count.c.partition_key == named.c.partition_key,
         partition_count.c.n == number(0),
+    )
+
+
+@cache
+def drop_empty_queue_counts() -> Executable:
+    """Deletes the rows that came to zero of the queues in `queue_array`."""
+    return delete(queue_count).where(
+        queue_count.c.queue == any_(bindparam("queue_array", type_=ARRAY(Text))),
+        queue_count.c.n == number(0),
     )
 
 

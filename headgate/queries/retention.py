@@ -31,9 +31,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert
 
-from headgate.queries.clock import now_ms
+from headgate.queries.clock import HOUR_MS, now_ms
 from headgate.queries.literals import always, number, word
-from headgate.queries.shapes import materialized, page_size
+from headgate.queries.shapes import materialized, page_size, total
 from headgate.queries.states import is_state
 from headgate.tables import (
     archive_policy,
@@ -46,6 +46,7 @@ from headgate.tables import (
     operation,
     partition_counter,
     queue_counter,
+    schedule_event,
     worker,
 )
 
@@ -76,7 +77,7 @@ class Record(NamedTuple):
 
 RECORDS: Final[Mapping[str, Record]] = MappingProxyType(
     {
-        "queue_minutes": Record(queue_counter, queue_counter.c.bucket_ms),
+        "queue_counters": Record(queue_counter, queue_counter.c.bucket_ms),
         "partition_minutes": Record(partition_counter, partition_counter.c.bucket_ms),
         "operations": Record(
             operation,
@@ -85,6 +86,11 @@ RECORDS: Final[Mapping[str, Record]] = MappingProxyType(
         ),
         # No index: beats would pay for it, and there are as many rows as workers in a day.
         "workers": Record(worker, worker.c.heartbeat_at_ms),
+        "schedule_events": Record(
+            schedule_event,
+            schedule_event.c.orphaned_at_ms,
+            schedule_event.c.orphaned_at_ms.is_not(None),
+        ),
         "effects": Record(effect, effect.c.at_ms),
         "idempotency": Record(idempotency, idempotency.c.recorded_at_ms),
         "enqueue_keys": Record(enqueue_key, enqueue_key.c.recorded_at_ms),
@@ -178,33 +184,59 @@ def _evict(due: Select[Any]) -> Executable:
 def prune(name: str) -> Executable:
     """Deletes up to `batch_size` of the records `name` that ended `kept_ms` ago; one row (n)."""
     record = RECORDS[name]
-    return _prune(
-        record.table,
-        record.over,
-        record.ended <= now_ms() - _KEPT_MS,
-        order=record.ended,
+    pruned = _deletion(record).returning(number(1)).cte("pruned")
+    return select(func.count().label("n")).select_from(pruned)
+
+
+@cache
+def roll_up() -> Executable:
+    """Adds up to `batch_size` minutes of queues that began `kept_ms` ago to the first minute of
+    their hour, oldest first, and deletes them; one row (n).
+    """
+    bucket_ms = queue_counter.c.bucket_ms
+    hour_ms = number(HOUR_MS)
+    minutes = Record(queue_counter, bucket_ms, bucket_ms % hour_ms != number(0))
+    gone = (
+        _deletion(minutes)
+        .returning(
+            queue_counter.c.queue,
+            (bucket_ms - bucket_ms % hour_ms).label("bucket_ms"),
+            queue_counter.c.arrived,
+            queue_counter.c.completed,
+        )
+        .cte("gone")
     )
+    key = (gone.c.queue, gone.c.bucket_ms)
+    writing = insert(queue_counter).from_select(
+        ["queue", "bucket_ms", "arrived", "completed"],
+        select(*key, total(gone.c.arrived), total(gone.c.completed)).group_by(*key).order_by(*key),
+    )
+    hours = writing.on_conflict_do_update(
+        index_elements=[queue_counter.c.queue, bucket_ms],
+        set_={
+            name: queue_counter.c[name] + writing.excluded[name]
+            for name in ("arrived", "completed")
+        },
+    )
+    return select(func.count().label("n")).select_from(gone).add_cte(hours.cte("hours"))
 
 
-def _prune(table: Table, *conditions: ColumnElement[bool], order: ColumnElement[Any]) -> Executable:
+def _deletion(record: Record) -> Delete:
+    """Of up to `batch_size` records that ended `kept_ms` ago, oldest first, and nobody holds."""
     # By the address of the row, which a lock holds still.
     address: ColumnElement[Any] = literal_column("ctid")
     picked = materialized(
         select(address.label("address"))
-        .select_from(table)
-        .where(*conditions)
-        .order_by(order)
+        .select_from(record.table)
+        .where(record.over, record.ended <= now_ms() - _KEPT_MS)
+        .order_by(record.ended)
         .limit(_SIZE)
         .with_for_update(skip_locked=True),
         "picked",
     )
-    pruned = (
-        delete(table)
-        .where(address == any_(func.array(select(picked.c.address).scalar_subquery())))
-        .returning(number(1))
-        .cte("pruned")
+    return delete(record.table).where(
+        address == any_(func.array(select(picked.c.address).scalar_subquery()))
     )
-    return select(func.count().label("n")).select_from(pruned)
 
 
 @cache

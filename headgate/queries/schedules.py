@@ -16,6 +16,7 @@ from sqlalchemy import (
     Executable,
     Select,
     Text,
+    any_,
     bindparam,
     case,
     column,
@@ -122,6 +123,21 @@ def prune_schedules() -> Executable:
             ),
         )
         .returning(schedule.c.id)
+    )
+
+
+@cache
+def orphan_events() -> Executable:
+    """Marks the events of the schedules `gone_ids`, which are deleted, in a later statement: those
+    of a tick that was taken up meanwhile are among them.
+    """
+    return (
+        update(schedule_event)
+        .where(
+            schedule_event.c.schedule_id == any_(bindparam("gone_ids", type_=ARRAY(Text))),
+            schedule_event.c.orphaned_at_ms.is_(None),
+        )
+        .values(orphaned_at_ms=instant())
     )
 
 

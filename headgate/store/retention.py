@@ -22,6 +22,7 @@ from headgate.queries.retention import (
     evict_retained,
     prune,
     prune_archive,
+    roll_up,
     set_archive_policy,
 )
 from headgate.store.database import Executor
@@ -68,11 +69,14 @@ class Retention:
         Also archived jobs past the retention that their archive had at their time.
         """
         _positive(limit)
+        minutes_ms, hours_ms = periods.minute_counters_ms, periods.hour_counters_ms
         kept = {
-            "queue_minutes": periods.minute_counters_ms,
-            "partition_minutes": periods.minute_counters_ms,
+            # Minutes that are kept for longer than hours are not to go with them.
+            "queue_counters": max(minutes_ms, hours_ms) if minutes_ms and hours_ms else 0,
+            "partition_minutes": minutes_ms,
             "operations": periods.operations_ms,
             "workers": periods.workers_ms,
+            "schedule_events": periods.schedule_events_ms,
             "effects": periods.effects_ms,
             "idempotency": periods.idempotency_ms,
             "enqueue_keys": periods.enqueue_keys_ms,
@@ -86,6 +90,17 @@ class Retention:
             [row] = await self._database.fetch(statement, parameters)
             pruned[name] = row["n"]
         return pruned
+
+    async def roll_up(self, periods: RetentionPeriods, limit: int) -> int:
+        """Turns up to `limit` minutes of queues that are past their period into hours; how many."""
+        _positive(limit)
+        if not periods.minute_counters_ms:
+            return 0
+        [row] = await self._database.fetch(
+            roll_up(), {"batch_size": limit, "kept_ms": periods.minute_counters_ms}
+        )
+        rolled_up: int = row["n"]
+        return rolled_up
 
     async def set_archive_policy(self, queue: str, archive_retention_ms: int) -> None:
         """Keeps what is evicted of the queue from now on in the archive, for so long.

@@ -26,6 +26,7 @@ from headgate.queries.schedules import (
     due_schedules,
     one_definition,
     one_schedule,
+    orphan_events,
     page_of_events,
     page_of_schedules,
     prune_schedules,
@@ -78,7 +79,7 @@ class Schedules:
         return request.page([_shown(row) for row in rows])
 
     async def delete(self, schedule_id: str) -> None:
-        """Removes a schedule. Its events and its jobs stay. Raises `NotFound`."""
+        """Removes a schedule. Its jobs stay, and its events for a while. Raises `NotFound`."""
         await self._database.transact(lambda session: delete(session, schedule_id))
 
     async def events(
@@ -185,6 +186,7 @@ async def delete(session: Session, schedule_id: str) -> None:
     check_characters("schedule id", schedule_id)
     if not await session.fetch(delete_schedule(), {"schedule_id": schedule_id}):
         raise NotFound(f"schedule {schedule_id}")
+    await session.fetch(orphan_events(), {"gone_ids": [schedule_id]})
 
 
 async def _declare(
@@ -198,7 +200,10 @@ async def _declare(
         return []
     kept = [definition.id for definition in definitions]
     rows = await session.fetch(prune_schedules(), {"owner": owner, "kept_ids": kept})
-    return sorted(row["id"] for row in rows)
+    gone = sorted(row["id"] for row in rows)
+    if gone:
+        await session.fetch(orphan_events(), {"gone_ids": gone})
+    return gone
 
 
 def _values(definition: ScheduleDefinition, now_ms: int, *, owner: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from headgate.model.errors import InvalidRequest
 from headgate.model.job import Reclaimed
-from headgate.queries.ledger import drop_empty_counts, fold_ledger
+from headgate.queries.ledger import drop_empty_counts, drop_empty_queue_counts, fold_ledger
 from headgate.queries.promotion import promote_due
 from headgate.queries.reclaim import WINDOW, reclaim, running_window
 from headgate.store.database import Database
@@ -51,6 +51,10 @@ class Upkeep:
             await self._database.fetch(
                 drop_empty_counts(),
                 {"queue_array": row["queues"], "partition_array": row["partition_keys"]},
+            )
+        if row["empty_queues"]:
+            await self._database.fetch(
+                drop_empty_queue_counts(), {"queue_array": row["empty_queues"]}
             )
         folded: int = row["folded"]
         return folded

@@ -5,7 +5,7 @@ in the store, where the gate reads it.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Self
 
@@ -14,8 +14,10 @@ import msgspec
 from headgate.model.envelope import DEFAULT_QUEUE
 from headgate.model.errors import InvalidRequest
 from headgate.model.limits import MAX_INT32, MAX_NAME_BYTES, check_name
+from headgate.model.retention import RetentionPeriods
 
 _MIN_LEASE_MS: Final = 100
+_NUMBERS: Final = ("concurrency", "lease_ms", "shutdown_timeout_ms")
 
 
 class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
@@ -32,6 +34,8 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     - `shutdown_grace_ms`: how long a handler that was cancelled then has to clean up.
     - `threads`: how many `def` handlers run at a time; 0 means as many as `concurrency`.
     - `duties`: whether this worker takes part in reclaiming, promoting, scheduling and counting.
+    - `retention`: how long its duties keep what has ended. All workers of an installation should
+      say the same: whoever has the duty goes by its own.
     - `sync_schedules`: whether it makes the schedules of its application known when it starts;
       with `prune_schedules` it also removes those that are not declared any more.
     - `worker_id`: who it is; "" makes one up. Jobs can be pinned to it.
@@ -49,6 +53,7 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     shutdown_grace_ms: int = 2_000
     threads: int = 0
     duties: bool = True
+    retention: RetentionPeriods = RetentionPeriods()
     sync_schedules: bool = True
     prune_schedules: bool = False
     worker_id: str = ""
@@ -91,18 +96,28 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
         given: Mapping[str, Any] = MappingProxyType({}),
     ) -> Self:
         """What is `given`, and for the rest the variables `HEADGATE_QUEUES` (separated by commas),
-        `HEADGATE_CONCURRENCY`, `HEADGATE_LEASE_MS`, `HEADGATE_SHUTDOWN_TIMEOUT_MS` and
-        `HEADGATE_WORKER_ID`.
+        `HEADGATE_CONCURRENCY`, `HEADGATE_LEASE_MS`, `HEADGATE_SHUTDOWN_TIMEOUT_MS`,
+        `HEADGATE_WORKER_ID`, and `HEADGATE_KEEP_DEAD_LETTERS_MS` and its like, one for each of
+        `RetentionPeriods`.
         """
-        read: dict[str, Any] = {}
-        for name in ("concurrency", "lease_ms", "shutdown_timeout_ms"):
-            variable = f"HEADGATE_{name.upper()}"
-            if (value := environment.get(variable)) is not None:
-                if not (value.isascii() and value.isdigit()):
-                    raise InvalidRequest(f"{variable} is not a number")
-                read[name] = int(value)
+        read = _numbers(environment, "HEADGATE_", _NUMBERS)
+        periods = _numbers(environment, "HEADGATE_KEEP_", RetentionPeriods.__struct_fields__)
+        if periods:
+            read["retention"] = RetentionPeriods(**periods)
         if queues := environment.get("HEADGATE_QUEUES"):
             read["queues"] = tuple(name.strip() for name in queues.split(","))
         if worker_id := environment.get("HEADGATE_WORKER_ID"):
             read["worker_id"] = worker_id
         return cls(**{**read, **given})
+
+
+def _numbers(environment: Mapping[str, str], prefix: str, names: Iterable[str]) -> dict[str, Any]:
+    """What the variables of these names say, where they are set."""
+    read = {}
+    for name in names:
+        variable = f"{prefix}{name.upper()}"
+        if (value := environment.get(variable)) is not None:
+            if not (value.isascii() and value.isdigit()):
+                raise InvalidRequest(f"{variable} is not a number")
+            read[name] = int(value)
+    return read

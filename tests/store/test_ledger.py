@@ -175,6 +175,19 @@ async def test_partitions_without_live_jobs_leave_no_rows(store: Store, observer
     await assert_exact(observer)
 
 
+async def test_states_without_jobs_leave_no_rows(store: Store, observer: Observer) -> None:
+    for queue in ("a", "b"):
+        await bring(store, observer, Envelope(kind="mail", queue=queue), State.RUNNING)
+        await fold_all(store, limit=1)
+    rows = await observer.fetch("SELECT queue, state FROM headgate_queue_count ORDER BY queue")
+    assert [tuple(row) for row in rows] == [("a", "running"), ("b", "running")]
+    await observer.execute("DELETE FROM headgate_job WHERE queue = 'a'")
+    await fold_all(store)
+    rows = await observer.fetch("SELECT queue, state, n FROM headgate_queue_count")
+    assert [tuple(row) for row in rows] == [("b", "running", 1)]
+    await assert_exact(observer)
+
+
 @pytest.mark.parametrize("state", State)
 async def test_every_state_is_counted(store: Store, observer: Observer, state: State) -> None:
     await bring(store, observer, Envelope(kind="mail", queue="q", partition_key="p"), state)

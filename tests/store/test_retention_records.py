@@ -20,11 +20,13 @@ from tests.store.test_retention import DAY_MS, ended
 
 # What each kind of record is written with: a row that ended at an instant given.
 SAMPLES = {
-    "queue_minutes": "INSERT INTO headgate_queue_counter VALUES ($1, $2, 1, 1)",
+    "queue_counters": "INSERT INTO headgate_queue_counter VALUES ($1, $2, 1, 1)",
     "partition_minutes": "INSERT INTO headgate_partition_counter VALUES ($1, 'p', $2, 1, 1)",
     "operations": "INSERT INTO headgate_operation (id, action, selector, status, finished_at_ms)"
     " VALUES ($1, 'delete', '{}', 'completed', $2)",
     "workers": "INSERT INTO headgate_worker (worker_id, heartbeat_at_ms) VALUES ($1, $2)",
+    "schedule_events": "INSERT INTO headgate_schedule_event (schedule_id, tick_ms, job_id, outcome,"
+    " recorded_at_ms, orphaned_at_ms) VALUES ($1, 1, 'j', 'enqueued', 1, $2)",
     "effects": "INSERT INTO headgate_effect VALUES ($1, $2)",
     "idempotency": "INSERT INTO headgate_idempotency (identity, method, route, key, request_hash,"
     " status, body, recorded_at_ms) VALUES ('', 'POST', '/', $1, '', 200, '', $2)",
@@ -33,10 +35,11 @@ SAMPLES = {
     " idempotency_key, status) VALUES ($2, $1, '', '', '', '', '', 200)",
 }
 PERIODS = {
-    "queue_minutes": 8 * DAY_MS,
+    "queue_counters": 31 * DAY_MS,
     "partition_minutes": 8 * DAY_MS,
     "operations": 7 * DAY_MS,
     "workers": DAY_MS,
+    "schedule_events": 30 * DAY_MS,
     "effects": 30 * DAY_MS,
     "idempotency": DAY_MS,
     "enqueue_keys": DAY_MS,
@@ -140,6 +143,87 @@ class TestPrune:
             RetentionPeriods(audit_ms=-1)
         with pytest.raises(InvalidRequest, match="workers_ms is too large"):
             RetentionPeriods(workers_ms=MAX_MS + 1)
+
+
+class TestHours:
+    """Counts of minutes become counts of hours, and none is lost on the way."""
+
+    async def test_old_minutes_are_added_up(self, store: Store, observer: Observer) -> None:
+        hour_ms = await _hour(observer, days_ago=9)
+        for minute in range(60):
+            await _count(observer, "q", hour_ms + minute * 60_000, 1, minute)
+        await _count(observer, "other", hour_ms + 60_000, 5, 5)
+        await _count(observer, "q", hour_ms + HOUR_MS, 7, 7)
+        young = await _hour(observer, days_ago=7) + 60_000
+        await _count(observer, "q", young, 3, 3)
+        taken = [await store.retention.roll_up(RetentionPeriods(), 25) for _ in range(4)]
+        # The first minute of an hour is where the others go.
+        assert taken == [25, 25, 10, 0]
+        assert await _counters(observer) == [
+            ("other", hour_ms, 5, 5),
+            ("q", hour_ms, 60, sum(range(60))),
+            ("q", hour_ms + HOUR_MS, 7, 7),
+            ("q", young, 3, 3),
+        ]
+
+    async def test_history_says_the_same_by_the_hour(
+        self, store: Store, observer: Observer
+    ) -> None:
+        hour_ms = await _hour(observer, days_ago=9)
+        for minute in range(0, 120, 7):
+            await _count(observer, "q", hour_ms + minute * 60_000, 1, 2)
+        before = await store.queues.history("q", since_ms=hour_ms, bucket_ms=HOUR_MS)
+        assert await store.retention.roll_up(RetentionPeriods(), 1_000) > 0
+        assert await store.queues.history("q", since_ms=hour_ms, bucket_ms=HOUR_MS) == before
+
+    async def test_a_late_minute_is_added(self, store: Store, observer: Observer) -> None:
+        hour_ms = await _hour(observer, days_ago=9)
+        for _ in range(2):
+            await _count(observer, "q", hour_ms + 60_000, 1, 1)
+            await store.retention.roll_up(RetentionPeriods(), 10)
+        assert await _counters(observer) == [("q", hour_ms, 2, 2)]
+
+    async def test_several_at_once_count_nothing_twice(
+        self, store: Store, observer: Observer
+    ) -> None:
+        hour_ms = await _hour(observer, days_ago=9)
+        for minute in range(1, 60):
+            for queue in "abc":
+                await _count(observer, queue, hour_ms + minute * 60_000, 1, 1)
+        await asyncio.gather(*(store.retention.roll_up(RetentionPeriods(), 20) for _ in range(12)))
+        while await store.retention.roll_up(RetentionPeriods(), 100):
+            pass
+        assert await _counters(observer) == [(queue, hour_ms, 59, 59) for queue in "abc"]
+
+    async def test_minutes_that_are_kept_for_longer_stay(
+        self, store: Store, observer: Observer
+    ) -> None:
+        hour_ms = await _hour(observer, days_ago=50)
+        await _count(observer, "q", hour_ms + 60_000, 1, 1)
+        for minutes_ms in (0, 60 * DAY_MS):
+            periods = RetentionPeriods(minute_counters_ms=minutes_ms)
+            assert await store.retention.roll_up(periods, 10) == 0
+            assert (await store.retention.prune(periods, 10)).get("queue_counters", 0) == 0
+
+
+async def _hour(observer: Observer, *, days_ago: int) -> int:
+    now = await now_ms(observer)
+    return now - now % HOUR_MS - days_ago * DAY_MS
+
+
+async def _count(observer: Observer, queue: str, at_ms: int, arrived: int, completed: int) -> None:
+    await observer.execute(
+        "INSERT INTO headgate_queue_counter VALUES ($1, $2, $3, $4)",
+        queue,
+        at_ms,
+        arrived,
+        completed,
+    )
+
+
+async def _counters(observer: Observer) -> list[tuple[str, int, int, int]]:
+    rows = await observer.fetch("SELECT * FROM headgate_queue_counter ORDER BY queue, bucket_ms")
+    return [tuple(row) for row in rows]
 
 
 class TestArchive:

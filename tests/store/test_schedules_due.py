@@ -12,6 +12,7 @@ from headgate.model.identity import fingerprint
 from headgate.model.job import Acknowledgement
 from headgate.model.lifecycle import Outcome
 from headgate.model.periodic import DueSchedule, ScheduleDefinition
+from headgate.model.retention import RetentionPeriods
 from headgate.store.store import Store
 from tests.store.conftest import OpenStore
 from tests.store.rows import HOUR_MS, Observer, count_jobs, job_row, now_ms, start
@@ -333,6 +334,24 @@ async def test_a_hundred_events_are_kept_and_survive(store: Store, observer: Obs
     ]
     await store.schedules.delete("hourly")
     assert (await store.schedules.events("hourly", limit=100)).events == again.events
+
+
+async def test_events_of_deleted_schedules_go_in_the_end(store: Store, observer: Observer) -> None:
+    for name in ("kept", "deleted", "undeclared"):
+        await store.schedules.fire(await missed(store, observer, id=name))
+    await observer.execute(
+        "UPDATE headgate_schedule SET declared_by = 'shop' WHERE id = 'undeclared'"
+    )
+    await store.schedules.delete("deleted")
+    assert await store.schedules.declare([], owner="shop", prune=True) == ["undeclared"]
+    await observer.execute(
+        "UPDATE headgate_schedule_event SET orphaned_at_ms = orphaned_at_ms - $1", 24 * HOUR_MS
+    )
+    for days, gone in ((2, 0), (1, 2)):
+        periods = RetentionPeriods(schedule_events_ms=days * 24 * HOUR_MS)
+        assert (await store.retention.prune(periods, 10))["schedule_events"] == gone
+    assert await told(store, "kept") == [("enqueued", "accepted")]
+    assert await told(store, "deleted") == await told(store, "undeclared") == []
 
 
 async def test_pages_of_events(store: Store, observer: Observer) -> None:

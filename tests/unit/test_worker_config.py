@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from headgate import InvalidRequest, WorkerConfig
+from headgate.model.retention import RetentionPeriods
 
 
 @pytest.mark.parametrize(
@@ -36,10 +37,16 @@ def test_the_environment_gives_what_is_not_given() -> None:
         "HEADGATE_CONCURRENCY": "3",
         "HEADGATE_LEASE_MS": "900",
         "HEADGATE_WORKER_ID": "w1",
+        "HEADGATE_KEEP_DEAD_LETTERS_MS": "60000",
+        "HEADGATE_KEEP_AUDIT_MS": "0",
     }
     config = WorkerConfig.from_environment(environment, given={"concurrency": 5})
     assert config == WorkerConfig(
-        queues=("mail", "slow"), concurrency=5, lease_ms=900, worker_id="w1"
+        queues=("mail", "slow"),
+        concurrency=5,
+        lease_ms=900,
+        worker_id="w1",
+        retention=RetentionPeriods(dead_letters_ms=60_000, audit_ms=0),
     )
     assert WorkerConfig.from_environment({}) == WorkerConfig()
 
@@ -47,3 +54,7 @@ def test_the_environment_gives_what_is_not_given() -> None:
 def test_a_variable_that_is_no_number_is_named() -> None:
     with pytest.raises(InvalidRequest, match="HEADGATE_CONCURRENCY is not a number"):
         WorkerConfig.from_environment({"HEADGATE_CONCURRENCY": "many"})
+    with pytest.raises(InvalidRequest, match="HEADGATE_KEEP_AUDIT_MS is not a number"):
+        WorkerConfig.from_environment({"HEADGATE_KEEP_AUDIT_MS": "90 days"})
+    with pytest.raises(InvalidRequest, match="audit_ms is too large"):
+        WorkerConfig.from_environment({"HEADGATE_KEEP_AUDIT_MS": "9" * 18})

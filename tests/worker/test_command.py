@@ -8,7 +8,9 @@ import asyncpg
 import pytest
 from sqlalchemy import make_url
 
+from headgate import Envelope, Store
 from headgate.testing.clones import Clones
+from tests.store.rows import Observer, count_jobs
 from tests.worker.conftest import StartProcess
 from tests.worker.waiting import eventually
 
@@ -67,6 +69,8 @@ def test_settings_that_make_no_sense(start_process: StartProcess) -> None:
     assert "lease_ms must be between 100 and" in fails(start_process, "--lease-ms", "5")
     assert "queues must not contain duplicates" in fails(start_process, "--queues", "a,a")
     assert "log level `loud`" in fails(start_process, "--log-level", "loud")
+    assert "nothing is kept by the name `jobs`" in fails(start_process, "--keep", "jobs=1")
+    assert "`audit=x` does not say how many" in fails(start_process, "--keep", "audit=x")
 
 
 def test_a_dsn_that_is_none(start_process: StartProcess) -> None:
@@ -124,3 +128,27 @@ def test_a_fault_inside_of_the_module_shows_where_it_is(start_process: StartProc
     process = start_process("import does_not_exist\n")
     assert process.ended(15_000) == 1
     assert "import does_not_exist" in process.output
+
+
+async def test_what_has_ended_is_kept_for_as_long_as_said(
+    start_process: StartProcess, store: Store, observer: Observer
+) -> None:
+    await store.producer.enqueue([Envelope(kind="mail", queue="other")])
+    await observer.execute("UPDATE headgate_job SET state = 'archived', finalized_at_ms = 1")
+    process = start_process(HANDLERS, "--keep", "dead_letters=0")
+    await eventually(lambda: process.says("takes jobs"))
+
+    async def swept() -> bool:
+        return any(
+            each.name == "retention" and each.last_success_ms for each in await store.fleet.duties()
+        )
+
+    await eventually(swept)
+    assert await count_jobs(observer) == 1
+    process.kill()
+    start_process(HANDLERS, "--keep", "dead_letters=60000")
+
+    async def gone() -> bool:
+        return await count_jobs(observer) == 0
+
+    await eventually(gone, limit_ms=20_000)
