@@ -12,8 +12,8 @@ from headgate.api.paging import BAD_LIMIT
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import json_response
 from headgate.api.wire import U64, narrower
+from headgate.model.archive import ArchivedJob, ArchivePage
 from headgate.model.page import MAX_PAGE
-from headgate.model.retention import ArchivedJob, ArchivePage
 
 _PAGE: Final = 50
 _JOB: Final = ArchivedJob(
@@ -68,5 +68,5 @@ async def list_archived_jobs(request: ApiRequest, query: ArchiveQuery) -> Respon
     Without payloads. A job is kept for the retention that the policy had when it was evicted.
     """
     limit = _PAGE if query.limit is None else query.limit
-    page = await request.store.retention.archive(query.queue, limit=limit, cursor=query.cursor)
+    page = await request.store.archive.page(query.queue, limit=limit, cursor=query.cursor)
     return json_response(page)

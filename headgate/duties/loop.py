@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from headgate.duties.archive import ArchiveMonths
 from headgate.duties.ledger import LedgerFolding
 from headgate.duties.operations import OperationsRunner
 from headgate.duties.promoter import Promoter
@@ -44,4 +45,5 @@ def all_loops(retention: RetentionPeriods | None = None) -> Sequence[Loop]:
         Evictions(retention),
         Pruning(retention),
         LedgerFolding(),
+        ArchiveMonths(),
     )

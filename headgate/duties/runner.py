@@ -13,6 +13,7 @@ from headgate.model.errors import StoreError, StoreUnavailable
 from headgate.store.store import Store
 
 _MIN_LEASE_MS: Final = 5_000
+_MAX_PHASE_MS: Final = 5_000
 _RELEASE_SECONDS: Final = 0.5
 _MAX_FAULT_PAUSE_MS: Final = 60_000
 
@@ -47,7 +48,7 @@ class DutyRunner:
 
     async def _run(self, loop: Loop) -> None:
         # A fleet that starts together must not ask together.
-        await asyncio.sleep(random.random() * loop.interval_ms / 1000)
+        await asyncio.sleep(random.random() * min(loop.interval_ms, _MAX_PHASE_MS) / 1000)
         faults = Backoff(loop.interval_ms, _MAX_FAULT_PAUSE_MS)
         held = False
         try:

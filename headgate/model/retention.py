@@ -1,11 +1,10 @@
 """How long things are kept that nobody asks for any more, and what an eviction leaves behind."""
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from headgate.model.errors import InvalidRequest
-from headgate.model.limits import MAX_MS, check_milliseconds, check_name
+from headgate.model.limits import check_milliseconds
 
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
@@ -45,35 +44,3 @@ class Evicted(msgspec.Struct, frozen=True):
     queue: str
     state: str
     archived: bool
-
-
-class ArchivedJob(msgspec.Struct, kw_only=True):
-    """An evicted job as the archive of its queue keeps it. `state` is how it ended."""
-
-    id: str
-    kind: str
-    queue: str
-    state: str
-    fingerprint: str
-    attempt: int
-    crash_attempt: int
-    errors: list[dict[str, Any]]
-    finalized_at_ms: int
-    evicted_at_ms: int
-    archive_retention_ms: int
-
-
-class ArchivePage(msgspec.Struct, kw_only=True):
-    """What was evicted last comes first. `next_cursor` None means that there is no more."""
-
-    jobs: list[ArchivedJob]
-    next_cursor: str | None
-
-
-def judge_archive_policy(queue: str, archive_retention_ms: int) -> None:
-    """Raises `InvalidRequest` for a policy that cannot be kept."""
-    if archive_retention_ms > MAX_MS:
-        raise InvalidRequest("archive retention is too large")
-    if not queue or archive_retention_ms < 1:
-        raise InvalidRequest("queue and archive retention >= 1ms are required")
-    check_name("queue", queue)

@@ -1,4 +1,4 @@
-"""What goes when its time is over: jobs, their copies in the archive, and records of all kinds.
+"""What goes when its time is over: jobs and records of all kinds.
 
 Every statement takes a bounded batch, oldest first, from an index that has nothing else at its
 head, and passes over what somebody holds.
@@ -26,14 +26,13 @@ from sqlalchemy import (
     literal_column,
     not_,
     select,
-    tuple_,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert
 
 from headgate.queries.clock import HOUR_MS, now_ms
 from headgate.queries.literals import always, number, word
-from headgate.queries.shapes import materialized, page_size, total
+from headgate.queries.shapes import materialized, total
 from headgate.queries.states import is_state
 from headgate.tables import (
     archive_policy,
@@ -52,7 +51,6 @@ from headgate.tables import (
 
 _SIZE: Final[Any] = bindparam("batch_size", type_=BigInteger)
 _KEPT_MS: Final[Any] = bindparam("kept_ms", type_=BigInteger)
-_QUEUE: Final[Any] = bindparam("wanted_queue", type_=Text)
 
 _COPIED: Final = (
     "finalized_at_ms",
@@ -236,77 +234,4 @@ def _deletion(record: Record) -> Delete:
     )
     return delete(record.table).where(
         address == any_(func.array(select(picked.c.address).scalar_subquery()))
-    )
-
-
-@cache
-def prune_archive() -> Executable:
-    """Deletes up to `batch_size` archived jobs that were archived long enough; one row (n)."""
-    lapses = job_archive.c.evicted_at_ms + job_archive.c.archive_retention_ms
-    picked = materialized(
-        select(job_archive.c.evicted_at_ms, job_archive.c.ulid)
-        .where(lapses <= now_ms())
-        .order_by(lapses)
-        .limit(_SIZE)
-        .with_for_update(skip_locked=True),
-        "picked",
-    )
-    pruned = (
-        delete(job_archive)
-        .where(
-            job_archive.c.evicted_at_ms == picked.c.evicted_at_ms,
-            job_archive.c.ulid == picked.c.ulid,
-        )
-        .returning(number(1))
-        .cte("pruned")
-    )
-    return select(func.count().label("n")).select_from(pruned)
-
-
-@cache
-def set_archive_policy() -> Executable:
-    """Keeps what is evicted of `wanted_queue` for `new_retention_ms` from now on."""
-    writing = insert(archive_policy).values(
-        queue=_QUEUE, archive_retention_ms=bindparam("new_retention_ms", type_=BigInteger)
-    )
-    return writing.on_conflict_do_update(
-        index_elements=[archive_policy.c.queue],
-        set_={"archive_retention_ms": writing.excluded.archive_retention_ms},
-    )
-
-
-@cache
-def clear_archive_policy() -> Delete:
-    return delete(archive_policy).where(archive_policy.c.queue == _QUEUE)
-
-
-@cache
-def archived_jobs() -> Select[Any]:
-    """A page of the archive of `wanted_queue` before (before_ms, before_ulid), newest first."""
-    place = tuple_(job_archive.c.queue, job_archive.c.evicted_at_ms, job_archive.c.ulid)
-    before = tuple_(
-        _QUEUE, bindparam("before_ms", type_=BigInteger), bindparam("before_ulid", type_=Text)
-    )
-    return (
-        select(
-            job_archive.c.ulid,
-            job_archive.c.kind,
-            job_archive.c.queue,
-            job_archive.c.state,
-            job_archive.c.fingerprint,
-            job_archive.c.attempt,
-            job_archive.c.crash_attempt,
-            cast(job_archive.c.errors, Text).label("errors"),
-            job_archive.c.finalized_at_ms,
-            job_archive.c.evicted_at_ms,
-            job_archive.c.archive_retention_ms,
-        )
-        # Equality on the queue would let the planner walk the archive of all queues instead.
-        .where(place < before, job_archive.c.queue >= _QUEUE)
-        .order_by(
-            job_archive.c.queue.desc(),
-            job_archive.c.evicted_at_ms.desc(),
-            job_archive.c.ulid.desc(),
-        )
-        .limit(page_size())
     )

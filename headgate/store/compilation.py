@@ -27,14 +27,17 @@ class Compiled:
             schema_translate_map={None: schema},
             render_schema_translate=True,
         )
-        assert isinstance(compiled, SQLCompiler)
         # Keeps the expression alive: its identity is the key of the cache.
         self.statement = statement
         self.sql = compiled.string
-        self._names = tuple(compiled.positiontup or ())
-        self._defaults = {
-            name: value for name, value in compiled.params.items() if value is not None
-        }
+        # DDL has no parameters.
+        asks = isinstance(compiled, SQLCompiler)
+        self._names = tuple(compiled.positiontup or ()) if asks else ()
+        self._defaults = (
+            {name: value for name, value in compiled.params.items() if value is not None}
+            if asks
+            else {}
+        )
 
     def arguments(self, parameters: Mapping[str, Any]) -> list[Any]:
         """The parameters in the order of the text. Raises KeyError for one that is missing."""

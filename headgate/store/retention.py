@@ -1,40 +1,14 @@
-"""What goes when its time is over, and the archive that keeps some of it for longer."""
-
-import re
-from typing import Any, Final
-
-import msgspec
+"""What goes when its time is over."""
 
 from headgate.model.errors import InvalidRequest
-from headgate.model.limits import check_characters, is_storable
-from headgate.model.page import check_page_limit
-from headgate.model.retention import (
-    ArchivedJob,
-    ArchivePage,
-    Evicted,
-    RetentionPeriods,
-    judge_archive_policy,
-)
-from headgate.queries.retention import (
-    archived_jobs,
-    clear_archive_policy,
-    evict_dead_letters,
-    evict_retained,
-    prune,
-    prune_archive,
-    roll_up,
-    set_archive_policy,
-)
+from headgate.model.retention import Evicted, RetentionPeriods
+from headgate.queries.archive import prune_archive
+from headgate.queries.retention import evict_dead_letters, evict_retained, prune, roll_up
 from headgate.store.database import Executor
-
-_NEWEST: Final = 2**63 - 1
-_CURSOR: Final = re.compile(r"([0-9]{1,18})-(.+)", re.DOTALL)
-
-_decode_errors: Final = msgspec.json.Decoder(list[dict[str, Any]]).decode
 
 
 class Retention:
-    """Evictions and prunes, each a bounded batch, and archive policies.
+    """Evictions and prunes, each a bounded batch.
 
     Any number of processes may run them at once. All methods raise `StoreUnavailable`.
     """
@@ -101,57 +75,6 @@ class Retention:
         )
         rolled_up: int = row["n"]
         return rolled_up
-
-    async def set_archive_policy(self, queue: str, archive_retention_ms: int) -> None:
-        """Keeps what is evicted of the queue from now on in the archive, for so long.
-
-        What was archived before keeps the retention it had. Raises `InvalidRequest`.
-        """
-        judge_archive_policy(queue, archive_retention_ms)
-        await self._database.fetch(
-            set_archive_policy(),
-            {"wanted_queue": queue, "new_retention_ms": archive_retention_ms},
-        )
-
-    async def clear_archive_policy(self, queue: str) -> None:
-        """Archives nothing more of the queue. What is archived stays for its time."""
-        check_characters("queue", queue)
-        await self._database.fetch(clear_archive_policy(), {"wanted_queue": queue})
-
-    async def archive(self, queue: str, *, limit: int, cursor: str | None = None) -> ArchivePage:
-        """A page of what was evicted of the queue, last first, without payloads.
-
-        `limit` is between 1 and 200. Raises `InvalidRequest` for another one and for a cursor that
-        no page gave.
-        """
-        check_page_limit(limit)
-        before_ms, before_ulid = _NEWEST, ""
-        if cursor is not None:
-            place = _CURSOR.fullmatch(cursor)
-            if place is None or not is_storable(cursor):
-                raise InvalidRequest("bad cursor")
-            before_ms, before_ulid = int(place[1]), place[2]
-        if not is_storable(queue):
-            return ArchivePage(jobs=[], next_cursor=None)
-        rows = await self._database.fetch(
-            archived_jobs(),
-            {
-                "wanted_queue": queue,
-                "before_ms": before_ms,
-                "before_ulid": before_ulid,
-                "page_size": limit + 1,
-            },
-        )
-        jobs = []
-        for row in rows[:limit]:
-            fields = dict(row)
-            errors = _decode_errors(fields.pop("errors"))
-            jobs.append(ArchivedJob(id=fields.pop("ulid"), errors=errors, **fields))
-        more = len(rows) > limit
-        return ArchivePage(
-            jobs=jobs,
-            next_cursor=f"{jobs[-1].evicted_at_ms}-{jobs[-1].id}" if more else None,
-        )
 
 
 def _positive(limit: int) -> None:

@@ -9,6 +9,7 @@ from copy import copy
 from typing import Self
 
 from headgate.store.access_tokens import AccessTokens
+from headgate.store.archive import Archive
 from headgate.store.artifacts import Artifacts
 from headgate.store.audit import Audit
 from headgate.store.compilation import Compiler
@@ -90,6 +91,7 @@ class Store:
     ) -> None:
         """Makes the ports that may also work inside the transaction of somebody else."""
         self.access_tokens = AccessTokens(reads)
+        self.archive = Archive(writes, self.settings.schema)
         self.audit = Audit(writes)
         self.control = Control(writes, notifier)
         self.fleet = FleetView(reads)

@@ -9,9 +9,25 @@ import pytest
 from sqlalchemy import Executable
 
 from headgate.model.lifecycle import OperatorAction, State
+from headgate.model.month import Month
 from headgate.model.operation import reached_states
-from headgate.queries import bulk, operations, operators, quarantine, queue_deletion, retention
+from headgate.queries import (
+    archive,
+    archive_months,
+    bulk,
+    duties,
+    ledger,
+    operations,
+    operators,
+    promotion,
+    quarantine,
+    queue_deletion,
+    reclaim,
+    retention,
+    schedules,
+)
 from headgate.store.database import GATE_SETTINGS
+from headgate.store.store import Store
 from tests.store.plans import MODES, Node, pages_read, plan_of, scans_of
 from tests.store.rows import Observer
 
@@ -27,7 +43,8 @@ _FILL = """
 INSERT INTO headgate_job (ulid, kind, payload, fingerprint, queue, state, partition_key,
   enqueued_at_ms, scheduled_at_ms, finalized_at_ms, retention_ms, lease_id, unique_key)
 SELECT 'job' || n, 'kind' || n % 7, '', 'f' || n % 1000, 'q' || n % 11, state, 'p' || n % 50,
-  n, n, CASE WHEN state > 'retryable' THEN (extract(epoch from now()) * 1000)::bigint END,
+  n, CASE WHEN state IN ('scheduled', 'retryable') THEN 4000000000000 ELSE n END,
+  CASE WHEN state > 'retryable' THEN (extract(epoch from now()) * 1000)::bigint END,
   CASE n % 3 WHEN 0 THEN 0 ELSE 3600000 END, CASE state WHEN 'running' THEN 'lease' END,
   int8send(n)
 FROM (SELECT n, (CASE WHEN n % 10 > 0 THEN
@@ -57,6 +74,13 @@ INSERT INTO headgate_partition_counter SELECT 'q', 'p' || n % 50,
 INSERT INTO headgate_job_archive
 SELECT n, n, 'a' || n, 'k', 'q', 'archived', '', 0, 0, '', '[]', 4000000000000
 FROM generate_series(1, 5000) AS n;
+INSERT INTO headgate_schedule_event (schedule_id, tick_ms, job_id, outcome, recorded_at_ms,
+  orphaned_at_ms)
+SELECT 's' || n % 50, n, '', 'enqueued', n,
+  CASE WHEN n % 2 = 0 THEN (extract(epoch from now()) * 1000)::bigint END
+FROM generate_series(1, 5000) AS n;
+INSERT INTO headgate_schedule (id, kind, spec, next_run_ms)
+SELECT 's' || n, 'mail', '@every:1000', 4000000000000 FROM generate_series(1, 5000) AS n;
 INSERT INTO headgate_worker (worker_id, heartbeat_at_ms)
 SELECT 'w' || n, (extract(epoch from now()) * 1000)::bigint FROM generate_series(1, 100) AS n;
 """
@@ -69,7 +93,20 @@ SWEEPS: dict[str, tuple[Executable, dict[str, Any]]] = {
     ),
     "quarantine": (quarantine.park_waiting(), {"after_fingerprint": "", "batch_size": 1_000}),
     "operations": (operations.open_operations(), {"after_ms": -1, "after_id": "", "page_size": 5}),
-    "archive": (retention.prune_archive(), {"batch_size": 1_000}),
+    "archive": (archive.prune_archive(), {"batch_size": 1_000}),
+    "reclaim": (reclaim.reclaim(), {"row_id_array": []}),
+    "promotion": (promotion.promote_due(), {"batch_size": 1_000}),
+    "schedules": (
+        schedules.due_schedules(),
+        {"after_next_run_ms": -1, "after_id": "", "batch_size": 50},
+    ),
+    "ledger": (ledger.fold_ledger(), {"batch_size": 5_000}),
+    "hours": (retention.roll_up(), {"batch_size": 1_000, "kept_ms": DAY_MS}),
+    "an empty month": (archive_months.month_holds(Month(2026, 1), in_default=True), {}),
+    "a duty": (
+        duties.claim_duty(),
+        {"duty_name": "promoter", "duty_holder": "w", "lease_ms": 5_000},
+    ),
     **{
         record: (retention.prune(record), {"batch_size": 1_000, "kept_ms": DAY_MS})
         for record in retention.RECORDS
@@ -129,9 +166,11 @@ STREAMS = {
 
 
 @pytest.fixture(params=["fresh", "without statistics"])
-async def filled(request: pytest.FixtureRequest, observer: Observer) -> Observer:
+async def filled(request: pytest.FixtureRequest, observer: Observer, store: Store) -> Observer:
     """A session like those of the hot path, on a database of many jobs."""
     await observer.execute(_FILL)
+    while await store.upkeep.fold_ledger(20_000):
+        pass
     await observer.execute("VACUUM ANALYZE")
     if request.param == "without statistics":
         await observer.execute("DELETE FROM pg_statistic")
@@ -197,7 +236,7 @@ async def test_an_estimate_follows_the_same_streams(filled: Observer) -> None:
 
 
 async def test_the_archive_of_a_queue_is_one_index(filled: Observer) -> None:
-    statement = retention.archived_jobs()
+    statement = archive.archived_jobs()
     for mode in MODES:
         for queue in ("q", "nothing"):
             parameters = {

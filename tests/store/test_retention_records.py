@@ -1,22 +1,20 @@
-"""Prunes and the archive: records go after their period, copies of jobs stay for theirs."""
+"""Prunes: records of all kinds go after their period, in bounded batches."""
 
 import asyncio
-import json
 
 import pytest
 
 from headgate.model.envelope import Envelope
 from headgate.model.errors import InvalidRequest
-from headgate.model.job import Acknowledgement, RequestKey, WorkerBeat
-from headgate.model.lifecycle import Outcome
+from headgate.model.job import RequestKey, WorkerBeat
 from headgate.model.limits import MAX_MS
 from headgate.model.operation import JobSelector
-from headgate.model.retention import ArchivedJob, RetentionPeriods
+from headgate.model.retention import RetentionPeriods
 from headgate.queries.retention import RECORDS
 from headgate.store.store import Store
 from tests.store.races import somebody
-from tests.store.rows import HOUR_MS, Observer, now_ms, start
-from tests.store.test_retention import DAY_MS, ended
+from tests.store.rows import HOUR_MS, Observer, now_ms
+from tests.store.test_retention import DAY_MS
 
 # What each kind of record is written with: a row that ended at an instant given.
 SAMPLES = {
@@ -224,124 +222,3 @@ async def _count(observer: Observer, queue: str, at_ms: int, arrived: int, compl
 async def _counters(observer: Observer) -> list[tuple[str, int, int, int]]:
     rows = await observer.fetch("SELECT * FROM headgate_queue_counter ORDER BY queue, bucket_ms")
     return [tuple(row) for row in rows]
-
-
-class TestArchive:
-    async def test_an_evicted_job_is_kept_where_there_is_a_policy(
-        self, store: Store, observer: Observer
-    ) -> None:
-        await store.retention.set_archive_policy("kept", DAY_MS)
-        job = Envelope(kind="mail", queue="kept", payload=b"\x00\xff", retention_ms=1)
-        [enqueued] = await store.producer.enqueue([job])
-        [lease] = await start(observer, [enqueued.id])
-        report = Acknowledgement(lease=lease, outcome=Outcome.SKIP, error="enough")
-        await store.leases.acknowledge([report])
-        row = await observer.fetchrow("SELECT * FROM headgate_job")
-        assert row is not None
-        await ended(store, observer, 1, queue="other")
-        await observer.execute("UPDATE headgate_job SET finalized_at_ms = 7")
-        began = await now_ms(observer)
-        evicted = await store.retention.evict_retained(10)
-        assert {gone.queue: gone.archived for gone in evicted} == {"kept": True, "other": False}
-
-        page = await store.retention.archive("kept", limit=10)
-        [archived] = page.jobs
-        assert archived == ArchivedJob(
-            id=enqueued.id,
-            kind="mail",
-            queue="kept",
-            state="archived",
-            fingerprint=row["fingerprint"],
-            attempt=row["attempt"],
-            crash_attempt=0,
-            errors=json.loads(row["errors"]),
-            finalized_at_ms=7,
-            evicted_at_ms=archived.evicted_at_ms,
-            archive_retention_ms=DAY_MS,
-        )
-        assert archived.errors[0]["error"] == "enough"
-        assert began <= archived.evicted_at_ms <= await now_ms(observer)
-        stored = await observer.fetch("SELECT payload FROM headgate_job_archive")
-        assert [row["payload"] for row in stored] == [b"\x00\xff"]
-        assert (await store.retention.archive("other", limit=10)).jobs == []
-        # The archive holds no id.
-        await store.producer.enqueue([Envelope(kind="mail", id=enqueued.id)])
-
-    async def test_dead_letters_are_archived_too(self, store: Store, observer: Observer) -> None:
-        await store.retention.set_archive_policy("q", DAY_MS)
-        await ended(store, observer, 2, queue="q", retention_ms=0)
-        assert len(await store.retention.evict_dead_letters(10, 1)) == 2
-        assert len((await store.retention.archive("q", limit=10)).jobs) == 2
-
-    async def test_policies_concern_what_comes(self, store: Store, observer: Observer) -> None:
-        retention = store.retention
-        for policy_ms in (DAY_MS, 2 * DAY_MS, None):
-            if policy_ms is None:
-                await retention.clear_archive_policy("q")
-            else:
-                await retention.set_archive_policy("q", policy_ms)
-            await ended(store, observer, 1, queue="q")
-            await retention.evict_retained(10)
-        kept = [job.archive_retention_ms for job in (await retention.archive("q", limit=10)).jobs]
-        assert kept == [2 * DAY_MS, DAY_MS]
-
-    @pytest.mark.parametrize(
-        ("queue", "retention_ms", "text"),
-        [
-            ("q", MAX_MS + 1, "archive retention is too large"),
-            ("q", 0, "queue and archive retention >= 1ms are required"),
-            ("", 1, "queue and archive retention >= 1ms are required"),
-            ("a\0", 1, "queue must not contain NUL"),
-            ("q" * 256, 1, "queue must be at most 255 bytes"),
-        ],
-    )
-    async def test_a_policy_that_cannot_be_kept(
-        self, store: Store, queue: str, retention_ms: int, text: str
-    ) -> None:
-        with pytest.raises(InvalidRequest) as refused:
-            await store.retention.set_archive_policy(queue, retention_ms)
-        assert refused.value.message == text
-
-    async def test_pages_last_evicted_first(self, store: Store, observer: Observer) -> None:
-        await observer.execute(
-            "INSERT INTO headgate_job_archive SELECT 1000 + n / 2, 1, 'id-' || n, 'mail', q,"
-            " 'archived', '', 1, 0, '', '[]', 1"
-            " FROM generate_series(0, 24) AS n, (VALUES ('a'), ('q'), ('z')) AS queues (q)"
-            " ON CONFLICT DO NOTHING"
-        )
-        await observer.execute("UPDATE headgate_job_archive SET queue = 'q' WHERE ulid <> 'id-7'")
-        seen: list[str] = []
-        cursor = None
-        while True:
-            page = await store.retention.archive("q", limit=5, cursor=cursor)
-            seen += [job.id for job in page.jobs]
-            cursor = page.next_cursor
-            if cursor is None:
-                break
-        rows = await observer.fetch(
-            "SELECT ulid FROM headgate_job_archive WHERE queue = 'q'"
-            " ORDER BY evicted_at_ms DESC, ulid DESC"
-        )
-        assert seen == [row["ulid"] for row in rows]
-        assert len(seen) == 24
-
-    @pytest.mark.parametrize("cursor", ["", "x", "1", "1-", "-1-a", "1" * 19 + "-a", "1-\0"])
-    async def test_a_cursor_that_no_page_gave(self, store: Store, cursor: str) -> None:
-        with pytest.raises(InvalidRequest, match="bad cursor"):
-            await store.retention.archive("q", limit=5, cursor=cursor)
-        with pytest.raises(InvalidRequest, match="limit must be between 1 and 200"):
-            await store.retention.archive("q", limit=201)
-
-    async def test_copies_go_after_their_retention(self, store: Store, observer: Observer) -> None:
-        now = await now_ms(observer)
-        for number, kept_ms in enumerate((DAY_MS, 3 * DAY_MS, DAY_MS)):
-            await observer.execute(
-                "INSERT INTO headgate_job_archive VALUES ($1, 1, $2, 'mail', 'q', 'archived', '',"
-                " 1, 0, '', '[]', $3)",
-                now - 2 * DAY_MS,
-                f"j{number}",
-                kept_ms,
-            )
-        taken = [(await store.retention.prune(FOR_EVER, 1))["archive"] for _ in range(3)]
-        assert taken == [1, 1, 0]
-        assert [job.id for job in (await store.retention.archive("q", limit=5)).jobs] == ["j1"]

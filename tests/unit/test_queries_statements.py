@@ -16,6 +16,7 @@ import headgate.queries
 from headgate.model.envelope import Envelope
 from headgate.model.job import JobFilter
 from headgate.model.lifecycle import OperatorAction, State
+from headgate.model.month import Month
 from headgate.queries.enqueue import INPUTS, REQUIRED
 from headgate.queries.enqueue_one import FITTING
 from headgate.queries.retention import RECORDS
@@ -46,6 +47,7 @@ _BY_TYPE: dict[Any, list[Any]] = {
     tuple[State, ...]: [tuple(State), (State.AVAILABLE,)],
     OperatorAction: list(OperatorAction),
     frozenset[str]: [frozenset()],
+    Month: [Month(2026, 11)],
     tuple[tuple[str, str], ...]: [(("jit", "off"),)],
 }
 _BY_BUILDER: dict[tuple[str, str], list[Any]] = {
