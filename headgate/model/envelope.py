@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from headgate.model.errors import DuplicateJob, IdConflict, InvalidRequest
-from headgate.model.identity import effective_unique_key, fingerprint, new_job_id
+from headgate.model.identity import effective_unique_key, fingerprint, new_job_ids
 from headgate.model.kinds import check_kind
 from headgate.model.limits import (
     MAX_BATCH_BYTES,
@@ -109,6 +109,9 @@ def prepare(envelopes: Sequence[Envelope]) -> list[Envelope]:
     if amends and len(envelopes) > 1:
         raise InvalidRequest("unique replacement and debounce require a single-job enqueue")
     prepared = [_with_defaults(envelope) for envelope in envelopes]
+    nameless = [envelope for envelope in prepared if not envelope.id]
+    for envelope, job_id in zip(nameless, new_job_ids(len(nameless)), strict=True):
+        envelope.id = job_id
     if keyed and len(prepared) > 1:
         _refuse_repeated_keys(prepared)
     return prepared
@@ -232,8 +235,6 @@ def _judge_tags(tags: Sequence[str]) -> None:
 
 def _with_defaults(envelope: Envelope) -> Envelope:
     prepared: Envelope = envelope.__copy__()  # type: ignore[attr-defined]  # every struct has it
-    if not prepared.id:
-        prepared.id = new_job_id()
     if not prepared.queue:
         prepared.queue = DEFAULT_QUEUE
     if not prepared.fingerprint:

@@ -29,19 +29,21 @@ class _IdSource:
         self._random = random.Random()
         self._next_millisecond()
 
-    def next(self) -> str:
+    def take(self, count: int) -> list[str]:
         with self._lock:
             now = time.time_ns() // 1_000_000
             if now > self._milliseconds:
                 self._milliseconds = now
                 self._number = self._random.getrandbits(_RANDOM_BITS)
-            else:
-                # Steps of random size keep two processes that drew neighbouring numbers from
-                # walking in each other's footsteps.
-                self._number += self._random.getrandbits(_STEP_BITS) + 1
-                if self._number >> _RANDOM_BITS:
-                    self._next_millisecond()
-            return f"hg{self._milliseconds:012x}{self._number:09x}"
+            return [self._following() for _ in range(count)]
+
+    def _following(self) -> str:
+        # Steps of random size keep two processes that drew neighbouring numbers from walking in
+        # each other's footsteps.
+        self._number += self._random.getrandbits(_STEP_BITS) + 1
+        if self._number >> _RANDOM_BITS:
+            self._next_millisecond()
+        return f"hg{self._milliseconds:012x}{self._number:09x}"
 
     def _next_millisecond(self) -> None:
         self._milliseconds += 1
@@ -52,6 +54,11 @@ _source = _IdSource()
 os.register_at_fork(after_in_child=_source.start_anew)
 
 
+def new_job_ids(count: int) -> list[str]:
+    """Several ids of new jobs, each greater than the one before it; see `new_job_id`."""
+    return _source.take(count)
+
+
 def new_job_id() -> str:
     """An id of `hg` and 21 lowercase hex digits: 12 of milliseconds and 9 random ones.
 
@@ -59,7 +66,7 @@ def new_job_id() -> str:
     and when its clock steps back. Ids of different processes may collide, if hardly ever: the
     producer then takes another one.
     """
-    return _source.next()
+    return _source.take(1)[0]
 
 
 @lru_cache(maxsize=1024)

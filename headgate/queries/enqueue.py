@@ -6,7 +6,7 @@ writes nothing at all while anything speaks against the batch (a quarantined fin
 queue, an id or key that exists); `enqueue_obstacles` then finds out what it was.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -24,7 +24,9 @@ from sqlalchemy import (
     MetaData,
     Select,
     Table,
+    TableValuedAlias,
     Text,
+    and_,
     bindparam,
     case,
     cast,
@@ -39,7 +41,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert
 from sqlalchemy.types import TypeEngine
 
 from headgate.queries.clock import instant
-from headgate.queries.lanes import register
+from headgate.queries.lanes import LANE, register
 from headgate.queries.literals import always, number
 from headgate.queries.states import is_live, state_value
 from headgate.tables import (
@@ -91,7 +93,7 @@ INPUTS: Final[Mapping[str, _Input]] = {
     "pending": _Input(Boolean(), "false"),
     "sticky_worker": _Input(Text(), "''"),
 }
-SHAREABLE: Final = frozenset({"kind", "queue"})
+SHAREABLE: Final = frozenset({"kind", *LANE})
 """What most batches have in common, and then send once."""
 
 REQUIRED: Final = frozenset(name for name, given in INPUTS.items() if given.default is None)
@@ -120,6 +122,19 @@ PLAIN: Final = (
     "periodic_tick_ms",
     "sticky_worker",
 )
+
+
+def batch_rows(names: Iterable[str], alias: str, *, numbered: bool = False) -> TableValuedAlias:
+    """The arrays of these inputs as rows, in their order; with their `position` on demand."""
+    names = list(names)
+    return (
+        func.unnest(*(batch_array(name, INPUTS[name].type) for name in names))
+        .table_valued(
+            *(column(name, INPUTS[name].type) for name in names),
+            with_ordinality="position" if numbered else None,
+        )
+        .render_derived(name=alias)
+    )
 
 
 def batch_array(name: str, kind: TypeEngine[Any]) -> Any:
@@ -151,18 +166,12 @@ def insert_jobs(
     """
     names = [name for name in INPUTS if (name in REQUIRED or name in given) and name not in shared]
     clock = select(instant().label("now_ms")).cte("clock").prefix_with("MATERIALIZED")
-    batch = (
-        func.unnest(*(batch_array(name, INPUTS[name].type) for name in names))
-        .table_valued(
-            *(column(name, INPUTS[name].type) for name in names), with_ordinality="position"
-        )
-        .render_derived(name="batch")
-    )
+    batch = batch_rows(names, "batch", numbered=True)
     clashing = chosen_ids or "unique_key" in given
     rows = _numbered(batch) if clashing else select(batch)
     source = rows.cte("source").prefix_with("MATERIALIZED")
 
-    value = _Inputs(source, shared)
+    value = Inputs(shared, source)
     now = clock.c.now_ms
     values: dict[str, ColumnElement[Any]] = {
         name: value[name] for name in PLAIN if name in names or name in shared
@@ -180,9 +189,7 @@ def insert_jobs(
         values["id"] = source.c.row_id
     rows = select(*values.values()).select_from(source.join(clock, always()))
     if guarded:
-        rows = rows.where(
-            *guards(value, given, batch=source, chosen_ids=chosen_ids, request=request)
-        )
+        rows = rows.where(*guards(value, given, chosen_ids=chosen_ids, request=request))
     writing = insert(job).from_select(list(values), rows.order_by(*_order(source)))
     if tolerant:
         writing = writing.on_conflict_do_nothing()
@@ -209,17 +216,23 @@ def insert_jobs(
     )
 
 
-class _Inputs:
-    """Where the statement finds an input: with the batch, in a parameter, or in its default."""
+class Inputs:
+    """Where a statement finds an input: in a parameter, with the batch, or in its default."""
 
-    def __init__(self, source: CTE, shared: frozenset[str]) -> None:
-        self._source = source
+    def __init__(self, shared: frozenset[str], batch: FromClause | None) -> None:
         self._shared = shared
+        self.batch = batch
 
     def __getitem__(self, name: str) -> Any:
         if name in self._shared:
             return bindparam(f"shared_{name}", type_=INPUTS[name].type)
-        return self._source.c[name] if name in self._source.c else INPUTS[name].constant
+        if self.batch is not None and self.varies(name):
+            return self.batch.c[name]
+        return INPUTS[name].constant
+
+    def varies(self, name: str) -> bool:
+        """Whether each job of the batch brings its own."""
+        return self.batch is not None and name not in self._shared and name in self.batch.c
 
 
 def _numbered(batch: FromClause) -> Select[Any]:
@@ -262,44 +275,58 @@ def _placement(
 
 
 def guards(
-    source: Any,
-    given: frozenset[str],
-    *,
-    batch: CTE | None = None,
-    chosen_ids: bool,
-    request: bool,
+    value: Inputs, given: frozenset[str], *, chosen_ids: bool, request: bool
 ) -> list[ColumnElement[bool]]:
-    """What must not exist for the inputs in `source`, which come from the rows of `batch`."""
-    obstacles: list[tuple[ColumnElement[bool], ...]] = [
-        (quarantine.c.fingerprint == source["fingerprint"],),
-        (
-            enqueue_policy.c.queue == source["queue"],
-            enqueue_policy.c.max_unfinished_jobs.is_not(None),
+    """What must not exist for the inputs."""
+    found = [
+        _none(value, "fingerprint", lambda each: quarantine.c.fingerprint == each),
+        _none(
+            value,
+            "queue",
+            lambda each: and_(
+                enqueue_policy.c.queue == each, enqueue_policy.c.max_unfinished_jobs.is_not(None)
+            ),
         ),
     ]
     if chosen_ids:
-        obstacles.append((job.c.ulid == source["id"],))
+        found.append(_none(value, "id", lambda each: job.c.ulid == each))
     if "unique_key" in given:
-        held = job.c.unique_key == source["unique_key"]
-        obstacles.append((held, is_live(job.c.state)))
-        obstacles.append((held, job.c.unique_expires_at_ms.is_not(None)))
-    if request:
-        obstacles.append(
-            (
-                enqueue_key.c.scope == bindparam("request_scope", type_=Text),
-                enqueue_key.c.key == bindparam("request_key", type_=Text),
+        # Two questions, as each is answered by an index of its own.
+        found.append(
+            _none(
+                value,
+                "unique_key",
+                lambda each: and_(job.c.unique_key == each, is_live(job.c.state)),
             )
         )
-    return [_none(batch, *conditions) for conditions in obstacles]
+        found.append(
+            _none(
+                value,
+                "unique_key",
+                lambda each: and_(
+                    job.c.unique_key == each, job.c.unique_expires_at_ms.is_not(None)
+                ),
+            )
+        )
+    if request:
+        key = and_(
+            enqueue_key.c.scope == bindparam("request_scope", type_=Text),
+            enqueue_key.c.key == bindparam("request_key", type_=Text),
+        )
+        found.append(~select(number(1)).where(key).exists())
+    return found
 
 
-def _none(batch: CTE | None, *conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+def _none(
+    value: Inputs, name: str, condition: Callable[[ColumnElement[Any]], ColumnElement[bool]]
+) -> ColumnElement[bool]:
+    """That no row meets the condition on this input of any job."""
     one = number(1)
-    met = select(one).where(*conditions)
-    if batch is not None:
+    met = select(one).where(condition(value[name]))
+    if value.batch is not None and value.varies(name):
         # Job by job, through an index: as a join it could be read the other way round, and whole.
-        first = met.limit(one).correlate(batch).lateral("met")
-        met = select(one).select_from(batch.join(first, always()))
+        first = met.limit(one).correlate(value.batch).lateral("met")
+        met = select(one).select_from(value.batch.join(first, always()))
     # Uncorrelated: one job that something speaks against keeps the whole batch out.
     return ~met.correlate(None).exists()
 

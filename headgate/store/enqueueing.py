@@ -30,6 +30,7 @@ from headgate.queries.enqueue import (
     SHAREABLE,
     insert_jobs,
 )
+from headgate.queries.enqueue_lane import FITTING, insert_in_lane
 from headgate.queries.enqueue_obstacles import (
     existing_jobs,
     find_request,
@@ -39,7 +40,7 @@ from headgate.queries.enqueue_obstacles import (
     release_lapsed_keys,
     unfinished_jobs,
 )
-from headgate.queries.enqueue_one import FITTING, insert_job
+from headgate.queries.lanes import LANE
 
 
 class Row(Protocol):
@@ -60,6 +61,7 @@ Answer = TypeVar("Answer")
 Conversation = Generator[Step, Sequence[Row], Answer]
 
 _ATTEMPTS: Final = 5
+_LANE_INPUTS: Final = frozenset(LANE)
 _SAVEPOINT: Final = text("SAVEPOINT headgate_enqueue")
 _RELEASE: Final = text("RELEASE SAVEPOINT headgate_enqueue")
 _ROLLBACK: Final = text("ROLLBACK TO SAVEPOINT headgate_enqueue")
@@ -80,17 +82,18 @@ class Batch:
         size = len(envelopes)
         columns = zip(*map(astuple, envelopes), strict=True)
         for (name, default), values in zip(_FIELDS, columns, strict=True):
-            if name in REQUIRED:
-                self.parameters[f"{name}_array"] = values
-                if name in SHAREABLE and values.count(values[0]) == size:
-                    self.parameters[f"shared_{name}"] = values[0]
-                    shared.add(name)
-            elif name in INPUTS and values.count(default) < size:
-                read = _DERIVED.get(name)
-                self.parameters[f"{name}_array"] = (
-                    [read(envelope) for envelope in envelopes] if read else values
-                )
+            if name not in INPUTS:
+                continue
+            if name not in REQUIRED:
+                if values.count(default) == size:
+                    continue
                 given.add(name)
+                if name in _DERIVED:
+                    values = tuple(map(_DERIVED[name], envelopes))
+            self.parameters[f"{name}_array"] = values
+            if size == 1 or (name in SHAREABLE and values.count(values[0]) == size):
+                self.parameters[f"shared_{name}"] = values[0]
+                shared.add(name)
         self.given = frozenset(given)
         self.shared = frozenset(shared)
 
@@ -110,6 +113,11 @@ class Batch:
     @property
     def keyed(self) -> bool:
         return "unique_key" in self.given
+
+    @property
+    def lane_is_shared(self) -> bool:
+        """Whether all of its jobs belong to one lane, if they are to be available."""
+        return self.shared >= _LANE_INPUTS & (self.given | REQUIRED)
 
     @property
     def chooses_ids(self) -> bool:
@@ -204,13 +212,19 @@ def short_insert(
     batch: Batch, request: RequestKey | None
 ) -> tuple[Executable, dict[str, Any]] | None:
     """The quickest statement for what most enqueues are, if this is one."""
-    if len(batch.envelopes) > 1 or not batch.given <= FITTING:
+    if not batch.given <= FITTING or not batch.lane_is_shared:
         return None
-    statement = insert_job(batch.given, chosen_ids=batch.chooses_ids, request=request is not None)
-    parameters = {
-        f"one_{name.removesuffix('_array')}": values[0] for name, values in batch.parameters.items()
-    }
-    return statement, {**parameters, **(_request_parameters(request) if request else {})}
+    if len(batch.envelopes) > 1 and (batch.keyed or batch.chooses_ids):
+        return None
+    statement = insert_in_lane(
+        batch.given,
+        shared=batch.shared,
+        chosen_ids=batch.chooses_ids,
+        request=request is not None,
+    )
+    if request is None:
+        return statement, batch.parameters
+    return statement, {**batch.parameters, **_request_parameters(request)}
 
 
 def guarded_insert(
@@ -219,7 +233,7 @@ def guarded_insert(
     """The statement that writes the batch at once where nothing speaks against it."""
     statement = insert_jobs(
         batch.given,
-        shared=batch.shared,
+        shared=batch.shared & SHAREABLE,
         guarded=True,
         tolerant=tolerant,
         chosen_ids=batch.chooses_ids,
@@ -240,7 +254,7 @@ def _write(batch: Batch, request: RequestKey | None) -> Conversation[Sequence[Ro
     parameters = {**batch.parameters, **(_request_parameters(request) if request else {})}
     statement = insert_jobs(
         batch.given,
-        shared=batch.shared,
+        shared=batch.shared & SHAREABLE,
         guarded=False,
         tolerant=True,
         chosen_ids=batch.chooses_ids,

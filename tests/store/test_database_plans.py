@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy import Executable
 
 from headgate.queries.enqueue import insert_jobs
+from headgate.queries.enqueue_lane import insert_in_lane
 from headgate.queries.enqueue_obstacles import (
     existing_jobs,
     key_holders,
     release_lapsed_keys,
 )
-from headgate.queries.enqueue_one import insert_job
 from headgate.queries.outcomes import conclude, renew, revoke, succeed
 from headgate.queries.promotion import promote_due
 from headgate.queries.reclaim import reclaim, running_window
@@ -39,6 +39,7 @@ BATCH: dict[str, Any] = {
     "fingerprint_array": ["f"],
     "unique_key_array": [b"k"],
 }
+ONE = {name.removesuffix("_array"): values[0] for name, values in BATCH.items()}
 BY_ID = "Index Scan headgate_job_pkey"
 BY_PUBLIC_ID = "Index Scan headgate_job_ulid_key"
 BY_KEY = {"Index Scan headgate_job_unique", "Index Scan headgate_job_unique_throttle"}
@@ -51,9 +52,18 @@ STATEMENTS: dict[str, tuple[Executable, dict[str, Any], set[str]]] = {
         {"Index Only Scan headgate_job_ulid_key", *BY_KEY_ALONE},
     ),
     "single insert": (
-        insert_job(frozenset({"unique_key"}), chosen_ids=True, request=False),
-        {f"one_{name.removesuffix('_array')}": value[0] for name, value in BATCH.items()},
+        insert_in_lane(
+            frozenset({"unique_key"}), shared=frozenset(ONE), chosen_ids=True, request=False
+        ),
+        {f"shared_{name}": value for name, value in ONE.items()},
         {"Index Only Scan headgate_job_ulid_key", *BY_KEY_ALONE},
+    ),
+    "insert in a lane": (
+        insert_in_lane(
+            frozenset(), shared=frozenset({"kind", "queue"}), chosen_ids=False, request=False
+        ),
+        BATCH | {f"shared_{name}": value for name, value in ONE.items()},
+        set(),
     ),
     "existing jobs": (existing_jobs(), {"id_array": ["a", "b"]}, {BY_PUBLIC_ID}),
     "key holders": (key_holders(), {"unique_key_array": [b"k", b"l"]}, BY_KEY),

@@ -91,7 +91,9 @@ async def test_a_generated_id_that_exists_is_drawn_anew(
     taken = [f"taken{number}" for number in range(collisions)]
     await store.producer.enqueue([Envelope(kind="mail", id=name) for name in taken])
     ids = Ids(*taken)
-    monkeypatch.setattr("headgate.model.envelope.new_job_id", ids)
+    monkeypatch.setattr(
+        "headgate.model.envelope.new_job_ids", lambda count: [ids() for _ in range(count)]
+    )
     monkeypatch.setattr(enqueueing, "new_job_id", ids)
     # The same content on purpose: it must not pass for a replay.
     jobs = await store.producer.enqueue([Envelope(kind="mail"), Envelope(kind="mail", id="mine")])

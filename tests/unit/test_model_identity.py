@@ -59,9 +59,9 @@ def test_ids_grow_when_the_numbers_of_a_millisecond_run_out(
     stopped = time.time_ns()
     monkeypatch.setattr(time, "time_ns", lambda: stopped)
     source = identity._IdSource()
-    first = source.next()
+    [first] = source.take(1)
     source._number = 2**36 - 1
-    second = source.next()
+    [second] = source.take(1)
     assert first < second
     assert len(second) == len(first)
 

@@ -18,7 +18,8 @@ from headgate.model.job import JobFilter
 from headgate.model.lifecycle import OperatorAction, State
 from headgate.model.month import Month
 from headgate.queries.enqueue import INPUTS, REQUIRED
-from headgate.queries.enqueue_one import FITTING
+from headgate.queries.enqueue_lane import FITTING
+from headgate.queries.lanes import LANE
 from headgate.queries.retention import RECORDS
 from headgate.store.compilation import Compiled, Compiler
 from headgate.tables import metadata
@@ -53,7 +54,8 @@ _BY_TYPE: dict[Any, list[Any]] = {
 _BY_BUILDER: dict[tuple[str, str], list[Any]] = {
     ("insert_jobs", "given"): _sets(_OPTIONAL_INPUTS, "unique_key"),
     ("insert_jobs", "shared"): [frozenset(), frozenset({"kind", "queue"})],
-    ("insert_job", "given"): _sets(set(FITTING) - REQUIRED, "unique_key"),
+    ("insert_in_lane", "given"): _sets(set(FITTING) - REQUIRED, "unique_key"),
+    ("insert_in_lane", "shared"): [FITTING, frozenset({"kind", *LANE})],
     ("page_of_jobs", "driver"): [None, *_DRIVERS],
     ("page_of_jobs", "others"): _sets(_FILTERS - {"id"}),
     ("stream_sizes", "drivers"): [_DRIVERS[1:]],
