@@ -242,25 +242,24 @@ def upgrade() -> None:
             name=op.f("headgate_job_lease_iff_running"),
         ),
         sa.CheckConstraint(
-            "num_nulls(output_schema_version, output_bytes, output_fence, "
-            "output_updated_at_ms) = 4 OR (num_nulls(output_schema_version, output_bytes, "
-            "output_fence, output_updated_at_ms) = 0 AND output_schema_version > 0 AND "
-            "output_fence > 0 AND output_updated_at_ms > 0)",
+            "CASE WHEN output_bytes IS NULL THEN output_schema_version IS NULL AND "
+            "output_fence IS NULL AND output_updated_at_ms IS NULL ELSE "
+            "coalesce(output_schema_version > 0 AND output_fence > 0 AND output_updated_at_ms"
+            " > 0, false) END",
             name=op.f("headgate_job_output_whole"),
         ),
         sa.CheckConstraint(
-            "num_nulls(progress_current, progress_total, progress_message, progress_fence, "
-            "progress_updated_at_ms) = 5 OR (num_nulls(progress_current, progress_total, "
-            "progress_fence, progress_updated_at_ms) = 0 AND progress_current BETWEEN 0 AND "
-            "progress_total AND progress_total BETWEEN 1 AND 9007199254740991 AND "
-            "(progress_message IS NULL OR octet_length(progress_message) <= 512) AND "
-            "progress_fence > 0 AND progress_updated_at_ms > 0)",
+            "CASE WHEN progress_current IS NULL THEN progress_total IS NULL AND "
+            "progress_message IS NULL AND progress_fence IS NULL AND progress_updated_at_ms "
+            "IS NULL ELSE coalesce(progress_current BETWEEN 0 AND progress_total AND "
+            "progress_total BETWEEN 1 AND 9007199254740991 AND (progress_message IS NULL OR "
+            "octet_length(progress_message) <= 512) AND progress_fence > 0 AND "
+            "progress_updated_at_ms > 0, false) END",
             name=op.f("headgate_job_progress_whole"),
         ),
         sa.CheckConstraint(
-            "num_nulls(result_schema_version, result_bytes) = 2 OR "
-            "(num_nulls(result_schema_version, result_bytes) = 0 AND result_schema_version > "
-            "0)",
+            "CASE WHEN result_bytes IS NULL THEN result_schema_version IS NULL ELSE "
+            "coalesce(result_schema_version > 0, false) END",
             name=op.f("headgate_job_result_whole"),
         ),
         sa.CheckConstraint("rate_charge >= 0", name=op.f("headgate_job_rate_charge_not_negative")),
