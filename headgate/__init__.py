@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from headgate.client.application import Headgate
     from headgate.client.authorizer import EnqueueContext
     from headgate.client.circuit_breaker import CircuitBreaker
+    from headgate.client.encryption import Keyring, PayloadEncryption
     from headgate.client.errors import NotOpen, RegistrationError
     from headgate.client.hooks import EnqueueHook
     from headgate.client.middleware import EnqueueRequest, TraceContextMiddleware
@@ -58,6 +59,7 @@ _HOMES = {
     "headgate.client.application": ("Headgate",),
     "headgate.client.authorizer": ("EnqueueContext",),
     "headgate.client.circuit_breaker": ("CircuitBreaker",),
+    "headgate.client.encryption": ("Keyring", "PayloadEncryption"),
     "headgate.client.errors": ("NotOpen", "RegistrationError"),
     "headgate.client.hooks": ("EnqueueHook",),
     "headgate.client.middleware": ("EnqueueRequest", "TraceContextMiddleware"),
@@ -123,10 +125,12 @@ __all__ = [
     "JobContext",
     "JobLogHandler",
     "JobOptions",
+    "Keyring",
     "LeaseLost",
     "MiddlewareError",
     "NotFound",
     "NotOpen",
+    "PayloadEncryption",
     "RateLimited",
     "RegistrationError",
     "Replace",

@@ -1,5 +1,8 @@
 """How one instance of the control API is to behave."""
 
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
 import msgspec
 from starlette.authentication import AuthenticationBackend
 
@@ -9,8 +12,14 @@ from headgate.client.hooks import EnqueueHook
 from headgate.client.middleware import EnqueueMiddleware
 from headgate.client.pipeline import EnqueuePipeline
 from headgate.client.plugins import EnqueuePlugin
-from headgate.model.access import AccessToken
+from headgate.model.access import AccessToken, Identity
 from headgate.model.errors import InvalidRequest
+from headgate.model.job import Job
+
+PayloadRevealer: TypeAlias = Callable[[Job, Identity | None], Awaitable[bytes]]
+"""Opens the payload of a job for somebody. Raises `PermissionError` when it may not, `ValueError`
+when it cannot, `OSError` when it cannot now.
+"""
 
 
 class ApiConfig(msgspec.Struct, kw_only=True, frozen=True):
@@ -27,6 +36,7 @@ class ApiConfig(msgspec.Struct, kw_only=True, frozen=True):
       that asks nobody and must not be asked by pages of other sites.
     - `authorizer`, `circuit_breaker`, `middleware`, `hooks` and `plugins` stand between a request
       that enqueues and the store.
+    - `revealer` opens encrypted payloads for admins, such as `PayloadEncryption(...).reveal`.
     - `max_event_streams` is how many may follow events at a time in this process;
       `event_heartbeat_ms` is how long a stream is silent at most.
     - `access_log` writes a line of JSON for each request to the logger `headgate.api.access`.
@@ -44,6 +54,7 @@ class ApiConfig(msgspec.Struct, kw_only=True, frozen=True):
     middleware: tuple[EnqueueMiddleware, ...] = ()
     hooks: tuple[EnqueueHook, ...] = ()
     plugins: tuple[EnqueuePlugin, ...] = ()
+    revealer: PayloadRevealer | None = None
     max_event_streams: int = 100
     event_heartbeat_ms: int = 15_000
     access_log: bool = False

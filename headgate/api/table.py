@@ -22,6 +22,7 @@ from headgate.api import (
     quarantine,
     queues,
     rate_classes,
+    reveal,
     workers,
     workflows,
 )
@@ -41,6 +42,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     artifacts.read_output,
     artifacts.read_progress,
     artifacts.read_checkpoint,
+    reveal.reveal_payload,
     job_actions.retry_job,
     job_actions.cancel_job,
     job_actions.promote_job,

@@ -10,6 +10,7 @@ from headgate.client.options import JobOptions
 from headgate.client.periodic import DecoratePeriodic, declaration, queues_of, spec_of
 from headgate.client.pipeline import EnqueuePipeline
 from headgate.client.producer import JobProducer
+from headgate.client.sealing import PayloadCipher
 from headgate.client.signature import HandlerContext
 from headgate.client.task import Task
 from headgate.client.workflow import Workflow
@@ -91,6 +92,7 @@ class Headgate(JobProducer):
         *,
         aliases: Sequence[str] = (),
         version: int = 1,
+        encryption: PayloadCipher | None = None,
         **options: Unpack[JobOptions],
     ) -> Decorate:
         """Registers the decorated function as the handler of `kind`.
@@ -98,14 +100,23 @@ class Headgate(JobProducer):
         The function takes an optional first parameter for the context (annotated `JobContext`, or
         named `ctx`) and at most one payload, whose annotation is the payload type. `async def`
         runs on the event loop, `def` in a thread. `aliases` are kinds that it answers too,
-        `version` is that of its payload's form, `options` hold for each of its jobs.
+        `version` is that of its payload's form, `encryption` seals its payloads, `options` hold for
+        each of its jobs.
 
         Raises `RegistrationError` at once for a kind that breaks the rule or is taken, for options
         that no job could have, and for a function of another shape.
         """
 
         def register(handler: Callable[..., Any]) -> Task[Any]:
-            task = Task[Any](self, kind, handler, aliases=aliases, version=version, options=options)
+            task = Task[Any](
+                self,
+                kind,
+                handler,
+                aliases=aliases,
+                version=version,
+                options=options,
+                encryption=encryption,
+            )
             self.adopt(task)
             return task
 

@@ -65,6 +65,10 @@ def declaration(
     if unknown:
         names = ", ".join(sorted(unknown))
         raise RegistrationError(f"schedule {schedule_id}: unknown option: {names}")
+    if task.encrypted:
+        raise RegistrationError(
+            f"schedule {schedule_id}: an encrypted payload is for one job, not for many"
+        )
     try:
         job = task.job(payload, **options)
         definition = ScheduleDefinition(

@@ -3,14 +3,18 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
+from msgspec import structs
+
 from headgate.client.errors import RegistrationError
 from headgate.client.options import EnqueueOptions, JobOptions, envelope_fields
 from headgate.client.payloads import PayloadCodec, UndecodablePayload
+from headgate.client.sealing import PayloadCipher, SealedJob
 from headgate.client.signature import HandlerContext, read_signature
 from headgate.model.access import Identity
-from headgate.model.envelope import DEFAULT_QUEUE, Envelope, prepare
-from headgate.model.errors import HeadgateError
-from headgate.model.job import Enqueued
+from headgate.model.envelope import DEFAULT_QUEUE, REPLACE_PAYLOAD, Envelope, prepare
+from headgate.model.errors import HeadgateError, InvalidRequest
+from headgate.model.identity import fingerprint, new_job_id
+from headgate.model.job import Claim, Enqueued
 from headgate.model.kinds import check_kind
 from headgate.model.limits import MAX_INT32
 
@@ -40,6 +44,7 @@ class Task(Generic[Payload]):
         aliases: Sequence[str],
         version: int,
         options: JobOptions,
+        encryption: PayloadCipher | None = None,
     ) -> None:
         """Raises `RegistrationError` for a kind, alias, option or handler that cannot be used."""
         self._app = app
@@ -52,6 +57,7 @@ class Task(Generic[Payload]):
         self.signature = read_signature(handler)
         self.invoke: Invoke = _invocation(handler, self.signature.takes_context, self.takes_payload)
         self._codec = PayloadCodec(self.signature.payload_type)
+        self._encryption = encryption
         self._upcasts: dict[int, Upcast] = {}
         self._step_migrations: dict[int, StepMigration] = {}
         if not 1 <= version <= MAX_INT32:
@@ -78,6 +84,11 @@ class Task(Generic[Payload]):
     @property
     def takes_payload(self) -> bool:
         return self.signature.takes_payload
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether its payloads are sealed, each for its own job."""
+        return self._encryption is not None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.handler(*args, **kwargs)
@@ -130,7 +141,8 @@ class Task(Generic[Payload]):
         """
         encoded = self._codec.encode(self.kind, payload)
         fields = {**self._defaults, **envelope_fields(options)} if options else self._defaults
-        return Envelope(kind=self.kind, schema_version=self.version, payload=encoded, **fields)
+        job = Envelope(kind=self.kind, schema_version=self.version, payload=encoded, **fields)
+        return job if self._encryption is None else _sealed(job, self._encryption)
 
     async def enqueue(
         self,
@@ -153,6 +165,14 @@ class Task(Generic[Payload]):
             identity=identity,
         )
 
+    def payload_of(self, claim: Claim) -> Any:
+        """The payload of a claimed job. Raises `UndecodablePayload`."""
+        encoded = claim.payload
+        if self._encryption is not None:
+            job = SealedJob(claim.job_id, claim.kind, claim.schema_version)
+            encoded = self._encryption.open(encoded, job)
+        return self.decode(encoded, claim.schema_version)
+
     def decode(self, encoded: bytes, version: int) -> Any:
         """The payload in stored bytes. Raises `UndecodablePayload`."""
         if version == self.version:
@@ -166,6 +186,19 @@ class Task(Generic[Payload]):
             return upcast(encoded)
         except Exception as error:
             raise UndecodablePayload(f"payload: upcast from version {version}: {error}") from error
+
+
+def _sealed(job: Envelope, encryption: PayloadCipher) -> Envelope:
+    """The job with its payload sealed; what tells it apart stays that of the plain one.
+
+    Raises `InvalidRequest` when the payload might end up in another job, where nothing opens it.
+    """
+    if job.unique_replace & REPLACE_PAYLOAD or job.unique_debounce_ms:
+        raise InvalidRequest(f"payload of {job.kind} is encrypted and cannot replace another one")
+    job_id = job.id or new_job_id()
+    sealed = encryption.seal(job.payload, SealedJob(job_id, job.kind, job.schema_version))
+    content = job.fingerprint or fingerprint(job.kind, job.payload)
+    return structs.replace(job, id=job_id, payload=sealed, fingerprint=content)
 
 
 def _invocation(

@@ -221,7 +221,7 @@ class Attempt:
             timer = loop.call_later(self._limit_ms / 1000, self.stop, reason)
         running.set(self)
         try:
-            payload = task.decode(claim.payload, claim.schema_version)
+            payload = task.payload_of(claim)
             context = self.context if task.signature.takes_context else None
             if task.signature.is_async:
                 returned = await task.invoke(context, payload)

@@ -54,6 +54,7 @@ ALLOWED: Final[Mapping[str, tuple[Role, ...]]] = {
     "read_job": (VIEWER, PRODUCER, OPERATOR, ADMIN),
     "read_result": (ADMIN,),
     "read_output": (ADMIN,),
+    "reveal_payload": (ADMIN,),
     "retry_job": (OPERATOR, ADMIN),
     "cancel_job": (OPERATOR, ADMIN),
     "promote_job": (OPERATOR, ADMIN),

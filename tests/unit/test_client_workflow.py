@@ -81,7 +81,7 @@ def test_no_more_nodes_than_a_batch_holds_beside_the_coordinator() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"scheduled_at_ms": 5}, {"delay_ms": 5}])
-def test_when_a_node_runs_is_for_the_workflow_to_say(fields: dict[str, int]) -> None:
+def test_when_a_node_runs_is_for_the_workflow_to_say(fields: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest, match="the workflow decides when it runs"):
         Workflow("w").add(job(**fields))
 
