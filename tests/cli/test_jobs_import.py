@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -203,8 +204,8 @@ async def test_a_full_queue_is_filled_and_waited_for(
     for seen in (25, 50):
         await observer.execute("DELETE FROM headgate_job")
         await until(
-            lambda seen=seen: observer.fetchval(
-                "SELECT count(*) = least(25, 64 - $1) FROM headgate_job", seen
+            partial(
+                observer.fetchval, "SELECT count(*) = least(25, 64 - $1) FROM headgate_job", seen
             )
         )
     out, _ = waiting.communicate(timeout=30)
