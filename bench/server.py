@@ -35,7 +35,9 @@ class BenchServer:
 
     def cpu_seconds(self) -> float:
         """Processor time of the server since its start: its processes, and those that ended."""
-        return _cpu(self._pid, ended=True) + sum(_cpu(child) for child in _children(self._pid))
+        return cpu_seconds_of(self._pid, ended=True) + sum(
+            cpu_seconds_of(child) for child in _children(self._pid)
+        )
 
     async def _execute(self, statement: str) -> None:
         connection = await asyncpg.connect(self.dsn)
@@ -58,7 +60,8 @@ def bench_server() -> Iterator[BenchServer]:
             yield BenchServer(status.dsn, status.pid)
 
 
-def _cpu(pid: int, *, ended: bool = False) -> float:
+def cpu_seconds_of(pid: int, *, ended: bool = False) -> float:
+    """Processor time of a process, with `ended` also that of the children it has outlived."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

@@ -34,7 +34,8 @@ class Bound(NamedTuple):
     cap: str = ""
 
 
-INDEX: Final = Bound(1_200)
+INDEX: Final = Bound(1_200, "a page of each state")
+KINDS: Final = Bound(4_000, "a page of each state of up to 100 kinds")
 # An entry of a tag may take two descents: to its other tags, then to its job.
 WINDOW: Final = Bound(26_000, "a window of 5,000 entries")
 
@@ -43,7 +44,10 @@ ROUTES: Final[Mapping[str, tuple[Bound, tuple[str, ...]]]] = {
     "readyz": (Bound(10), ("/readyz",)),
     "meta": (Bound(0), ("/meta",)),
     "read_job": (Bound(20), (f"/jobs/{JOB}", f"/jobs/{JOB}?include_payload=true", "/jobs/nobody")),
-    "count_jobs": (Bound(2_500), ("/jobs/counts", "/jobs/counts?queue=q000")),
+    "count_jobs": (
+        Bound(2_500, "every state of each queue"),
+        ("/jobs/counts", "/jobs/counts?queue=q000"),
+    ),
     "explain_admission": (
         Bound(3_000, "1,000 jobs ahead"),
         ("/jobs/{first}/admission", "/jobs/{last}/admission?advice=true"),
@@ -81,7 +85,7 @@ ROUTES: Final[Mapping[str, tuple[Bound, tuple[str, ...]]]] = {
     "list_schedules": (Bound(20), ("/periodic", "/periodic?limit=10&cursor=20")),
     "list_schedule_events": (Bound(120), ("/periodic/schedule-1/enqueue-events",)),
     "list_workers": (Bound(120), ("/workers",)),
-    "read_cluster": (Bound(2_500), ("/cluster",)),
+    "read_cluster": (Bound(2_500, "every state of each queue"), ("/cluster",)),
     "list_duties": (Bound(20), ("/duties",)),
     "list_archived_jobs": (
         Bound(300),

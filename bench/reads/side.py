@@ -19,12 +19,13 @@ from tests.store.plans import pages_read, plan_of
 class Cost(NamedTuple):
     """Pages of 8 kB that the statements of a request touched: the dearest, and all together.
 
-    `windows`: it searched among more rows than a page has.
+    `windows`: it searched among more rows than a page has. `kinds`: it followed several kinds.
     """
 
     most: int
     total: int
     windows: bool
+    kinds: bool
 
 
 class Side:
@@ -61,7 +62,8 @@ class Side:
         ]
         pieces = [each for _, _, each in asked if "stream_size" in each]
         windows = len(pieces) > 1 or any(each["stream_size"] > each["page_size"] for each in pieces)
-        return Cost(max(pages, default=0), sum(pages), windows)
+        kinds = any(each["wanted_kinds"] for each in pieces)
+        return Cost(max(pages, default=0), sum(pages), windows, kinds)
 
     def _filled(self, target: str) -> str:
         for name, value in self.names.items():

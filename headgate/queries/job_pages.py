@@ -15,6 +15,7 @@ from sqlalchemy import (
     FromClause,
     Integer,
     Select,
+    and_,
     any_,
     bindparam,
     case,
@@ -235,18 +236,15 @@ def _conditions(row: Any, state: str | None, others: frozenset[str]) -> list[Col
         conditions.append(row.c.priority == wanted("priority", Integer))
     if "kind_prefix" in others:
         conditions.append(func.starts_with(row.c.kind, wanted("kind_prefix")))
-    if "tags_all" in others:
-        tags = wanted("tags_all", ARRAY(Text))
-        conditions.append(_matching_tags(row, tags) == func.cardinality(tags))
-    if "tags_any" in others:
-        conditions.append(_matching_tags(row, wanted("tags_any", ARRAY(Text))) > number(0))
+    if others & {"tags_all", "tags_any"}:
+        conditions.append(_has_tags(row, others))
     return conditions
 
 
-def _matching_tags(row: Any, tags: Any) -> ColumnElement[int]:
-    """How many of the wanted tags, all different, a job has.
+def _has_tags(row: Any, others: frozenset[str]) -> ColumnElement[bool]:
+    """Whether a job has every tag of `tags_all`, all different, and one of `tags_any`.
 
-    Counted job by job, among all its tags: an EXISTS could become a join that reads every job of a
+    Asked job by job, and once for all tags: an EXISTS could become a join that reads every job of a
     common tag, and looking for each tag by itself is a descent for each.
     """
     own = (
@@ -256,4 +254,14 @@ def _matching_tags(row: Any, tags: Any) -> ColumnElement[int]:
         .correlate(row)
         .subquery("own")
     )
-    return select(func.count()).select_from(own).where(own.c.tag == any_(tags)).scalar_subquery()
+
+    def matching(tags: Any) -> ColumnElement[int]:
+        return func.count().filter(own.c.tag == any_(tags))
+
+    tests: list[ColumnElement[bool]] = []
+    if "tags_all" in others:
+        tags = wanted("tags_all", ARRAY(Text))
+        tests.append(matching(tags) == func.cardinality(tags))
+    if "tags_any" in others:
+        tests.append(matching(wanted("tags_any", ARRAY(Text))) > number(0))
+    return select(and_(*tests)).select_from(own).scalar_subquery()

@@ -57,11 +57,13 @@ class Executor(Protocol):
 
 
 READ_SETTINGS: Final = {
+    "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
 }
 """For reads: each has a form that one index serves in its order and within a bound. What is left to
-the planner is to read more than that and sort it, which it does where its statistics are wrong."""
+the planner is to read more than that and sort it, which it does where its statistics are wrong; and
+to think it all over for each request, which takes longer than most of them."""
 
 NOTIFY_SETTINGS: Final = {"synchronous_commit": "off"}
 """A wake-up need not survive a crash of the server: polling finds the work."""

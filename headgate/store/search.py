@@ -144,7 +144,7 @@ async def _walk(
         if name not in {"wanted_kinds", "wanted_tag"} and not _is_met(name, stream, parameters)
     )
     merged = is_merged(stream.driver, state)
-    searched = bool(others) or (state is not None and stream.driver == "tags_any")
+    searched = bool(others) or (state is not None and stream.driver in {"tag", "tags_any"})
     statement = page_of_jobs(stream.driver, state, others)
     streams = len(parameters["wanted_kinds"]) if stream.driver == "kinds" else 1
     window = min(_MERGED_WINDOW, _MERGED_ENTRIES // streams)
