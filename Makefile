@@ -42,6 +42,9 @@ demo: setup
 bench: .venv/.bench
 	$(BIN)/python -m bench.peers
 	$(BIN)/python -m bench.gate
+	$(BIN)/python -m bench.reads
+	$(BIN)/python -m bench.api
+	$(BIN)/python -m bench.events
 
 openapi: setup
 	$(BIN)/python openapi/generate.py
