@@ -1,19 +1,13 @@
 """`headgate token`: who may use the control API."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from headgate.api.tokens import new_token, token_line
+from headgate.cli.stores import with_store
 from headgate.model.access import AccessToken, hash_token, parse_role
 from headgate.model.errors import InvalidRequest
-from headgate.store.access_tokens import AccessTokens
-from headgate.store.settings import StoreSettings
-from headgate.store.store import Store
-
-Answer = TypeVar("Answer")
 
 application = typer.Typer(
     help="Make, list and revoke access tokens of the control API.",
@@ -28,7 +22,7 @@ _Identity = Annotated[str, typer.Argument(help="Who it is for; it stands in the 
 def create(
     identity: _Identity,
     role: Annotated[str, typer.Argument(help="viewer, producer, operator or admin.")],
-    store: Annotated[
+    keep: Annotated[
         bool,
         typer.Option(
             "--store", help="Keep it in the database instead of printing a line for a file."
@@ -41,8 +35,8 @@ def create(
         raise InvalidRequest("an identity is one word")
     token = new_token()
     token_hash = hash_token(token.encode())
-    if store:
-        _with_store(lambda tokens: tokens.add(token_hash, identity, granted))
+    if keep:
+        with_store(lambda store: store.access_tokens.add(token_hash, identity, granted))
         typer.echo(token)
         return
     typer.echo(token)
@@ -52,26 +46,17 @@ def create(
 @application.command("list")
 def list_tokens() -> None:
     """List the tokens of the database."""
-    for token in _with_store(lambda tokens: tokens.all()):
+    for token in with_store(lambda store: store.access_tokens.all()):
         typer.echo(_described(token))
 
 
 @application.command()
 def revoke(identity: _Identity) -> None:
     """Revoke every token that an identity has in the database. It takes effect within seconds."""
-    count = _with_store(lambda tokens: tokens.revoke(identity))
+    count = with_store(lambda store: store.access_tokens.revoke(identity))
     typer.echo(f"revoked {count}")
 
 
 def _described(token: AccessToken) -> str:
     state = "valid" if token.revoked_at_ms is None else "revoked"
     return f"{token.token_hash.hex()[:12]} {token.identity} {token.role} {state}"
-
-
-def _with_store(work: Callable[[AccessTokens], Awaitable[Answer]]) -> Answer:
-    async def run() -> Answer:
-        async with Store(StoreSettings.from_environment()) as store:
-            await store.check_schema()
-            return await work(store.access_tokens)
-
-    return asyncio.run(run())

@@ -28,6 +28,7 @@ from headgate.store.fleet_view import FleetView
 from headgate.store.gate import Gate
 from headgate.store.idempotency import Idempotency
 from headgate.store.importing import Imports
+from headgate.store.indexes import Indexes
 from headgate.store.inspection import Inspection
 from headgate.store.leases import Leases
 from headgate.store.listener import Listener
@@ -75,6 +76,7 @@ class Store:
         self.listener = Listener(settings)
         self.gate = Gate(self._gate_database)
         self.leases = Leases(self.hot_path)
+        self.indexes = Indexes(self.database, settings)
         self.inspection = Inspection(self.database)
         self.artifacts = Artifacts(self.hot_path, reads=self.database)
         self._caller_database = Database(settings, compile_statement=compile_statement)
