@@ -36,6 +36,9 @@ lint: setup
 stress: setup
 	HEADGATE_STRESS_SECONDS=300 $(BIN)/python -m pytest tests/chaos/test_gate_under_stress.py
 
+mutations: setup
+	$(BIN)/python -m tests.mutation
+
 demo: setup
 	$(BIN)/headgate demo
 

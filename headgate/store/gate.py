@@ -1,5 +1,6 @@
 """The gate's driver: which statement when, and what to do when one comes short."""
 
+import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -14,7 +15,7 @@ from headgate.queries.gate.full import full
 from headgate.queries.gate.prelude import add_partitions, lock_buckets, lock_partitions
 from headgate.queries.gate.prune import delete_lanes, lock_lanes
 from headgate.queries.gate.refusal import refuse
-from headgate.queries.gate.rotation import read_rotation, write_rotation
+from headgate.queries.gate.rotation import any_places, read_rotation, write_rotation
 from headgate.queries.gate.survey import occupied, survey
 from headgate.queries.gate.walk import ANY_PRIORITY
 from headgate.queries.lanes import LANE
@@ -199,12 +200,18 @@ class Gate:
         await self._database.transact(work)
 
     async def _restore(self, queues: Sequence[str]) -> None:
-        """Takes the rotation of queues that are new to this process up where another left it."""
+        """Takes the rotation of queues that are new to this process up where another left it, or
+        anywhere.
+        """
         unknown = self._rotation.unknown(queues)
         if unknown:
-            rows = await self._database.fetch(read_rotation(), {"queues": unknown})
+            stand = {"queues": unknown, "chance": random.random()}
+            places = await self._database.fetch(any_places(), stand)
+            rows = await self._database.fetch(read_rotation(), stand)
             for queue in unknown:
                 self._rotation.restore(queue)
+            for place in places:
+                self._rotation.begin(*place)
             for row in rows:
                 self._rotation.restore(row["queue"], row["virtual_time"], row["rotation_cursor"])
 

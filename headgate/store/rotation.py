@@ -99,6 +99,10 @@ class Rotation:
         for priority, key, rate_class in _decode_record(record) if record else ():
             self._cursors[queue][priority] = (key, rate_class)
 
+    def begin(self, queue: str, priority: int, partition_key: str) -> None:
+        """Begins the rotation of a level behind a partition."""
+        self._cursors[queue][priority] = (partition_key, _END)
+
     def record(self, queue: str) -> tuple[float, str]:
         """What `restore` takes: the lag behind the frontier, and the cursors served last."""
         cursors = list(self._cursors[queue].items())[-_LEVELS_RECORDED:]

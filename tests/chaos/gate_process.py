@@ -25,7 +25,8 @@ from headgate.store.store import Store
 FREE, LIMITED, MIXED, CLOSED = "free", "limited", "mixed", "closed"
 QUEUES = (FREE, LIMITED, MIXED, CLOSED)
 CLASSES = ("x", "y", "z")
-PARTITIONS = 20
+# Few in the limited one, so that its ceilings are fought for.
+PARTITIONS = {FREE: 20, LIMITED: 4, MIXED: 20}
 GATES = 5
 LEASE_MS = 2_000
 BAD = "bad"
@@ -41,9 +42,13 @@ class Orders(msgspec.Struct):
 
 
 class Seen(msgspec.Struct):
-    """What one process saw. `claims` are (job id, fence), `spent` is the weight by rate class."""
+    """What one process saw. `claims` are (job id, fence), `spent` is the weight by rate class, and
+    `first_ms` to `last_ms` the time in which all of it was spent, by the database's clock.
+    """
 
     claims: list[tuple[str, int]]
+    first_ms: int
+    last_ms: int
     spent: dict[str, int]
     violations: list[str]
     committed: int
@@ -57,7 +62,7 @@ class Pressure:
         self._random = random.Random(orders.seed)
         self._stop = asyncio.Event()
         self._spent = Counter[str]()
-        self.seen = Seen([], {}, [], 0, 0)
+        self.seen = Seen([], 2**62, 0, {}, [], 0, 0)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -92,7 +97,7 @@ class Pressure:
         template = Envelope(
             kind="mail",
             queue=queue,
-            partition_key=f"t{chance.choice([0, 0, 0, *range(PARTITIONS)])}",
+            partition_key=f"t{chance.choice([0, 0, 0, *range(PARTITIONS[queue])])}",
             rate_class="" if queue == FREE else chance.choice(["", "unknown", *CLASSES]),
             priority=chance.choice([0, 0, 0, 5]),
             weight=chance.choice([1, 1, 1, 3]),
@@ -104,14 +109,14 @@ class Pressure:
     async def _work(self, worker: str) -> None:
         chance = self._random
         gate = Gate(self._store.gate._database)
-        queues = chance.choice([QUEUES, QUEUES, (FREE,), (LIMITED, CLOSED)])
+        queues = chance.choice([QUEUES, QUEUES, (FREE,), (LIMITED,), (LIMITED, CLOSED)])
         held: list[Claim] = []
         while not self._stop.is_set():
             capacity = chance.choice([1, 2, 10, 30])
             claims = await gate.admit(worker, queues, capacity, LEASE_MS)
             self._note(worker, claims, capacity)
             held += claims
-            await asyncio.sleep(chance.random() * 0.01)
+            await asyncio.sleep(chance.random() * 0.005)
             chance.shuffle(held)
             ended, held = held[: len(held) * 3 // 4], held[len(held) * 3 // 4 :]
             # Some are forgotten, as by a worker that dies.
@@ -130,6 +135,8 @@ class Pressure:
         for claim in claims:
             self.seen.claims.append((claim.job_id, claim.fence))
             self._spent[claim.rate_class] += claim.weight
+            self.seen.first_ms = min(self.seen.first_ms, claim.claimed_at_ms)
+            self.seen.last_ms = max(self.seen.last_ms, claim.claimed_at_ms)
             if claim.sticky_worker not in ("", worker):
                 self.seen.violations.append(f"pinned to {claim.sticky_worker}, not {worker}")
             if claim.queue == CLOSED:

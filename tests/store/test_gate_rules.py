@@ -43,27 +43,30 @@ TRUNCATE headgate_job, headgate_active_partition, headgate_inflight, headgate_ra
 
 jobs = st.builds(
     Waiting,
-    queue=st.sampled_from(QUEUES),
+    queue=st.sampled_from([*QUEUES, "q", "q"]),
     partition_key=st.sampled_from(["", "x", "y"]),
-    rate_class=st.sampled_from(["", "", *CLASSES, "unknown"]),
+    rate_class=st.sampled_from(["", *CLASSES, *CLASSES, "unknown"]),
     weight=st.sampled_from([1, 1, 2, 3, 9]),
     priority=st.sampled_from([0, 0, 0, 5, -5]),
-    fingerprint=st.sampled_from(FINGERPRINTS + ("h",) * 4),
+    fingerprint=st.sampled_from((*FINGERPRINTS, "h", "h", "h", "h")),
     sticky_worker=st.sampled_from(("",) * 6 + (*WORKERS, "nobody")),
 )
-batches = st.lists(jobs, min_size=1, max_size=12)
-# Half of the histories stay in one queue and one partition, where the shortcuts are taken.
-alike = st.builds(lambda job, count: [job] * count, jobs, st.integers(1, 20))
+# Some alike, so that budgets and ceilings are met, and lanes hold more than a job.
+batches = st.lists(st.tuples(jobs, st.integers(1, 8)), min_size=2, max_size=8).map(
+    lambda groups: [job for job, count in groups for _ in range(count)]
+)
+# Without policies and differences the shortcuts are taken.
+plain = Waiting("q", "", "", 1, 0, "h", "")
+alike = st.integers(5, 25).map(lambda count: [plain] * count)
 
-steps = st.one_of(
+admissions = st.tuples(
+    st.just("admit"),
+    st.sampled_from(WORKERS),
+    st.sampled_from([QUEUES, QUEUES, QUEUES[:1]]),
+    st.sampled_from([1, 2, 5, 40]),
+)
+changes = st.one_of(
     st.tuples(st.just("enqueue"), batches | alike),
-    st.tuples(
-        st.just("admit"),
-        st.sampled_from(WORKERS),
-        st.sampled_from([QUEUES, QUEUES[:1], QUEUES[1:]]),
-        st.sampled_from([1, 2, 5, 40]),
-    ),
-    st.tuples(st.just("admit"), st.sampled_from(WORKERS), st.just(QUEUES), st.sampled_from([1, 3])),
     st.tuples(st.just("finish"), st.integers(1, 8), st.sampled_from([None, None, 1, 4])),
     st.tuples(st.just("refill"), st.sampled_from(CLASSES), st.integers(1, 6)),
     st.tuples(st.just("pause"), st.sampled_from(QUEUES), st.booleans()),
@@ -71,19 +74,23 @@ steps = st.one_of(
     st.tuples(st.just("condemn"), st.sampled_from(FINGERPRINTS)),
     st.tuples(st.just("close"), st.sampled_from(CLASSES), st.booleans()),
 )
-bucket_rules = st.builds(
+histories = st.lists(admissions | changes, min_size=3, max_size=15)
+
+buckets = st.builds(
     lambda burst, missing, paused: Bucket(burst - missing, burst, paused),
     burst=st.integers(1, 6),
-    missing=st.integers(0, 7),
+    missing=st.sampled_from([0, 0, 1, 3, 7]),
     paused=st.sampled_from([False] * 5 + [True]),
 )
-policies = st.fixed_dictionaries(
-    {},
-    optional={
-        "buckets": st.dictionaries(st.sampled_from(CLASSES), bucket_rules, max_size=2),
-        "ceilings": st.dictionaries(st.sampled_from(QUEUES), st.integers(1, 4), max_size=2),
-        "paused": st.sets(st.sampled_from(QUEUES), max_size=1),
-    },
+policies: st.SearchStrategy[dict[str, Any]] = st.one_of(
+    st.just({}),
+    st.fixed_dictionaries(
+        {
+            "buckets": st.fixed_dictionaries({CLASSES[0]: buckets}, optional={CLASSES[1]: buckets}),
+            "ceilings": st.dictionaries(st.sampled_from(QUEUES), st.integers(1, 4), max_size=2),
+        },
+        optional={"paused": st.sets(st.sampled_from(QUEUES), max_size=1)},
+    ),
 )
 
 
@@ -218,7 +225,7 @@ def installation(headgate_database: str) -> Iterator[Installation]:
         runner.run(made.close())
 
 
-@given(first=batches | alike, given_policies=policies, history=st.lists(steps, max_size=12))
+@given(first=batches | alike, given_policies=policies, history=histories)
 @settings(
     max_examples=EXAMPLES,
     deadline=None,

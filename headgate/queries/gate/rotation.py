@@ -1,7 +1,7 @@
 """Where the rotation stands, for a process that starts cold.
 
-Nothing depends on it: without it a new process starts every rotation anew, which only matters when
-processes are short-lived.
+Nothing depends on it: without it a new process begins somewhere, which only matters when processes
+are short-lived.
 """
 
 from functools import cache
@@ -12,7 +12,9 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import Double
 
 from headgate.queries.gate.parts import QUEUES
-from headgate.tables import queue_state
+from headgate.queries.gate.walk import RING, next_level
+from headgate.queries.literals import always, number, word
+from headgate.tables import active_partition, queue_state
 
 
 @cache
@@ -21,6 +23,43 @@ def read_rotation() -> Select[Any]:
     return select(
         queue_state.c.queue, queue_state.c.virtual_time, queue_state.c.rotation_cursor
     ).where(queue_state.c.queue == any_(QUEUES))
+
+
+@cache
+def any_places() -> Select[Any]:
+    """Some lane of the highest level of each queue, by `chance`: (queue, priority, partition_key).
+
+    Processes that start together would otherwise walk in step, and each partition be served by all
+    of them in a row.
+    """
+    asked = func.unnest(QUEUES).table_valued(column("queue", Text())).render_derived(name="asked")
+    top = next_level(asked.c.queue, word(""), None).lateral("top")
+    entry = active_partition.alias()
+    ring = (
+        select(entry.c.partition_key)
+        .where(
+            entry.c.queue == asked.c.queue,
+            entry.c.sticky_worker == word(""),
+            entry.c.priority == top.c.priority,
+        )
+        .order_by(entry.c.partition_key, entry.c.rate_class)
+        .limit(number(RING))
+        .lateral("ring")
+    )
+    place = func.row_number().over(partition_by=asked.c.queue, order_by=ring.c.partition_key)
+    lanes = func.count().over(partition_by=asked.c.queue)
+    numbered = (
+        select(
+            *(asked.c.queue, top.c.priority, ring.c.partition_key),
+            place.label("place"),
+            func.ceil(lanes * bindparam("chance", type_=Double)).label("chosen"),
+        )
+        .select_from(asked.join(top, always()).join(ring, always()))
+        .subquery("numbered")
+    )
+    return select(numbered.c.queue, numbered.c.priority, numbered.c.partition_key).where(
+        numbered.c.place == numbered.c.chosen
+    )
 
 
 @cache

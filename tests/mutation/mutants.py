@@ -1,0 +1,236 @@
+"""What the gate would be with one guarantee left out, and the test that must notice.
+
+A mutant is a fragment of our source with another in its place, put in as the module is imported;
+no file changes. A fragment that is not there is an error, so the list keeps up with the code.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType, ModuleType
+from typing import Final, NamedTuple
+
+ENVIRONMENT: Final = "HEADGATE_TEST_MUTANT"
+STRESS: Final = "tests/chaos/test_gate_under_stress.py"
+RULES: Final = "tests/store/test_gate_rules.py"
+FAIRNESS: Final = "tests/store/test_gate_fairness.py"
+FLEET: Final = "tests/store/test_gate_fairness_fleet.py"
+QUEUES: Final = "tests/store/test_gate_queues.py"
+
+
+class Mutant(NamedTuple):
+    """`caught_by` is the test module that fails with it."""
+
+    module: str
+    original: str
+    mutated: str
+    caught_by: str
+
+
+_GATE: Final = "headgate.queries.gate."
+
+MUTANTS: Final = {
+    "a ceiling trusts an old count": Mutant(
+        _GATE + "ceilings",
+        "unmoved = and_(limited, locked.c.epoch == epoch)",
+        "unmoved = and_(limited, locked.c.epoch.is_not(None))",
+        STRESS,
+    ),
+    "a claim raises no epoch": Mutant(
+        _GATE + "full",
+        "effects.append(ceilings.raise_epochs(queue, claimed))",
+        "pass",
+        STRESS,
+    ),
+    "a partition is not locked": Mutant(
+        _GATE + "ceilings",
+        "        .with_for_update(skip_locked=True, of=held)\n",
+        "",
+        STRESS,
+    ),
+    "a bucket is not locked": Mutant(
+        _GATE + "buckets",
+        "        .with_for_update(skip_locked=True, of=held)\n",
+        "",
+        STRESS,
+    ),
+    "a claim raises no fence": Mutant(
+        _GATE + "parts",
+        "            fence=job.c.fence + number(1),\n",
+        "",
+        STRESS,
+    ),
+    "a prune deletes without a second look": Mutant(
+        _GATE + "prune",
+        "        .where(first_job(drained.c).scalar_subquery().is_(None))\n",
+        "",
+        STRESS,
+    ),
+    "a producer does not pin its lane": Mutant(
+        "headgate.queries.lanes",
+        "        .with_for_update(read=True, key_share=True)\n",
+        "",
+        STRESS,
+    ),
+    "tokens are not spent": Mutant(
+        _GATE + "full",
+        "effects.append(buckets.spend(classes, claimed, now_ms))",
+        "pass",
+        RULES,
+    ),
+    "tokens are not added up": Mutant(
+        _GATE + "draw",
+        "or_(summed.c.level.is_(None), summed.c.total <= summed.c.level)",
+        "or_(summed.c.level.is_(None), summed.c.level > number(0))",
+        RULES,
+    ),
+    "a paused class is open": Mutant(
+        _GATE + "buckets",
+        "not_(",
+        "or_(always(), ",
+        RULES,
+    ),
+    "a heavy job blocks those behind it": Mutant(
+        _GATE + "draw",
+        "next_ = next_.where(or_(lane.c.level.is_(None), cost <= lane.c.level))",
+        "pass",
+        RULES,
+    ),
+    "a job above the burst costs its weight": Mutant(
+        _GATE + "buckets",
+        "select(func.least(job.c.weight, classes.c.burst))",
+        "select(job.c.weight)",
+        RULES,
+    ),
+    "the room of a partition is not shared": Mutant(
+        _GATE + "draw",
+        "or_(seated.c.room.is_(None), seated.c.seat <= seated.c.room)",
+        "always()",
+        RULES,
+    ),
+    "a shortcut sees no ceiling": Mutant(
+        _GATE + "fast",
+        "            ~exists(select(one).where(concurrency_limit.c.queue == any_(QUEUES))),\n",
+        "",
+        RULES,
+    ),
+    "a shortcut sees no bucket": Mutant(
+        _GATE + "fast",
+        "            ~any_bucket(lane),\n",
+        "",
+        RULES,
+    ),
+    "the only lane is served in a pause": Mutant(
+        _GATE + "direct",
+        '            ~exists(select(one).where(queue_state.c.queue == lane["queue"], '
+        "queue_state.c.paused)),\n",
+        "",
+        RULES,
+    ),
+    "a pause is ignored": Mutant(
+        _GATE + "walk",
+        "        .where(state.c.paused.is_not(always()))\n",
+        "",
+        RULES,
+    ),
+    "quarantined jobs start": Mutant(
+        _GATE + "parts",
+        "quarantined.is_(None)",
+        "always()",
+        RULES,
+    ),
+    "pins are ignored": Mutant(
+        _GATE + "walk",
+        "            entry.c.sticky_worker == sticky_worker,\n            entry.c.priority ==",
+        "            entry.c.priority ==",
+        RULES,
+    ),
+    "a lower priority overtakes": Mutant(
+        _GATE + "draw",
+        '        ).label("round"),\n    ).where(candidate.c.priority >= '
+        "func.coalesce(lowest, candidate.c.priority))\n",
+        '        ).label("round"),\n    )\n',
+        FAIRNESS,
+    ),
+    "priority is no order": Mutant(
+        _GATE + "draw",
+        "[turns.c.priority.desc(), turns.c.round, turns.c.turn]",
+        "[turns.c.round, turns.c.turn]",
+        RULES,
+    ),
+    "partitions take no turns": Mutant(
+        _GATE + "draw",
+        "[turns.c.priority.desc(), turns.c.round, turns.c.turn]",
+        "[turns.c.priority.desc(), turns.c.turn, turns.c.round]",
+        FAIRNESS,
+    ),
+    "the rotation stands still": Mutant(
+        "headgate.store.rotation",
+        "        cursors[priority] = place\n",
+        '        cursors[priority] = ("", "")\n',
+        FAIRNESS,
+    ),
+    "all processes begin at the same place": Mutant(
+        "headgate.store.gate",
+        "                self._rotation.begin(*place)\n",
+        "                pass\n",
+        FLEET,
+    ),
+    "a queue catches up what it missed": Mutant(
+        "headgate.store.rotation",
+        "self._frontier = max(self._frontier, *self._finish_tags.values(), 0.0)",
+        "pass",
+        QUEUES,
+    ),
+    "weights are ignored": Mutant(
+        _GATE + "walk",
+        "weight = cast(func.coalesce(state.c.weight, number(1)), Double)",
+        "weight = cast(number(1), Double)",
+        QUEUES,
+    ),
+}
+
+
+class _Loader(SourceFileLoader):
+    def __init__(self, name: str, path: str, mutant: Mutant) -> None:
+        super().__init__(name, path)
+        self._mutant = mutant
+
+    def get_code(self, fullname: str) -> CodeType:
+        # Past the cache of compiled modules, which neither knows a mutant nor must keep one.
+        source = self.get_data(self.path).decode()
+        assert self._mutant.original in source, f"stale mutant of {fullname}"
+        mutated = source.replace(self._mutant.original, self._mutant.mutated)
+        return self.source_to_code(mutated.encode(), self.path)
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, mutant: Mutant) -> None:
+        self._mutant = mutant
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != self._mutant.module:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        assert spec is not None
+        assert spec.origin is not None
+        spec.loader = _Loader(fullname, spec.origin, self._mutant)
+        return spec
+
+
+def install() -> bool:
+    """Puts the mutant that the environment names in its place; whether it names one.
+
+    It must come before anything of ours is imported.
+    """
+    name = os.environ.get(ENVIRONMENT)
+    if not name:
+        return False
+    loaded = [module for module in sys.modules if module.startswith("headgate")]
+    assert not loaded, "too late for a mutant"
+    sys.meta_path.insert(0, _Finder(MUTANTS[name]))
+    return True
