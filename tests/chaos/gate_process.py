@@ -8,7 +8,6 @@ and are sometimes undone.
 import asyncio
 import random
 import sys
-from collections import Counter
 
 import asyncpg
 import msgspec
@@ -42,14 +41,12 @@ class Orders(msgspec.Struct):
 
 
 class Seen(msgspec.Struct):
-    """What one process saw. `claims` are (job id, fence), `spent` is the weight by rate class, and
-    `first_ms` to `last_ms` the time in which all of it was spent, by the database's clock.
+    """What one process saw: `claims` are (job id, fence), `spent` what each took from its class as
+    (claimed at, rate class, weight).
     """
 
     claims: list[tuple[str, int]]
-    first_ms: int
-    last_ms: int
-    spent: dict[str, int]
+    spent: list[tuple[int, str, int]]
     violations: list[str]
     committed: int
     deleted: int
@@ -61,8 +58,7 @@ class Pressure:
         self._store = store
         self._random = random.Random(orders.seed)
         self._stop = asyncio.Event()
-        self._spent = Counter[str]()
-        self.seen = Seen([], 2**62, 0, {}, [], 0, 0)
+        self.seen = Seen([], [], [], 0, 0)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -71,7 +67,6 @@ class Pressure:
             group.create_task(self._produce())
             await asyncio.sleep(self._orders.seconds)
             self._stop.set()
-        self.seen.spent = dict(self._spent)
 
     async def _produce(self) -> None:
         chance = self._random
@@ -134,9 +129,7 @@ class Pressure:
             self.seen.violations.append(f"{len(claims)} claims for {capacity}")
         for claim in claims:
             self.seen.claims.append((claim.job_id, claim.fence))
-            self._spent[claim.rate_class] += claim.weight
-            self.seen.first_ms = min(self.seen.first_ms, claim.claimed_at_ms)
-            self.seen.last_ms = max(self.seen.last_ms, claim.claimed_at_ms)
+            self.seen.spent.append((claim.claimed_at_ms, claim.rate_class, claim.weight))
             if claim.sticky_worker not in ("", worker):
                 self.seen.violations.append(f"pinned to {claim.sticky_worker}, not {worker}")
             if claim.queue == CLOSED:

@@ -228,14 +228,14 @@ async def test_what_has_started_is_not_lost_for_a_later_failure(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(store, 20, partition_key="many")
-    await fill(store, 1, partition_key="one")
+    await fill(store, 2, partition_key="one")
     assert len(await admit(store, 1)) == 1
 
     async def fails(*_: object) -> None:
         raise StoreUnavailable("gone")
 
     monkeypatch.setattr(store.gate, "_full", fails)
-    assert by("partition_key", await admit(store, 6)) == {"many": 3, "one": 1}
+    assert by("partition_key", await admit(store, 6))["many"] == 3
     with pytest.raises(StoreUnavailable):
         await admit(store, 6)
 

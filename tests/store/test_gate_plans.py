@@ -100,17 +100,37 @@ class Planner:
 
     async def scans(self, name: str) -> list[dict[str, Any]]:
         """Every node of the generic plan that reads one of our tables."""
+        nodes = _nodes(await self._explain(name, PARAMETERS, "FORMAT JSON"))
+        return [node for node in nodes if "Scan" in node["Node Type"] and "Relation Name" in node]
+
+    async def cost(self, name: str, **parameters: Any) -> tuple[int, int]:
+        """How many jobs the statement starts, and how many pages it touches; it is undone."""
+        costs = []
+        for _ in range(3):
+            transaction = self._connection.transaction()
+            await transaction.start()
+            top = await self._explain(
+                name, {**PARAMETERS, **parameters}, "ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON"
+            )
+            await transaction.rollback()
+            pages = top["Shared Hit Blocks"] + top["Shared Read Blocks"]
+            costs.append((int(top["Actual Rows"]), pages))
+        return min(costs)
+
+    async def _explain(self, name: str, parameters: dict[str, Any], options: str) -> dict[str, Any]:
         compiled = Compiled(STATEMENTS[name], "public")
-        values = ", ".join(_literal(value) for value in compiled.arguments(PARAMETERS))
+        values = ", ".join(_literal(value) for value in compiled.arguments(parameters))
         # The backend keeps the generic plan, so this is the one that runs.
         plan = await self._connection.fetchval(
-            f"EXPLAIN (FORMAT JSON) EXECUTE gate_{name} ({values})"
+            f"EXPLAIN ({options}) EXECUTE gate_{name} ({values})"
         )
-        nodes = _nodes(msgspec.json.decode(plan)[0]["Plan"])
-        return [node for node in nodes if "Scan" in node["Node Type"] and "Relation Name" in node]
+        top: dict[str, Any] = msgspec.json.decode(plan)[0]["Plan"]
+        return top
 
 
 def _literal(value: Any) -> str:
+    if value == []:
+        return "'{}'"
     if isinstance(value, list):
         return "ARRAY[" + ", ".join(map(_literal, value)) + "]"
     return f"'{value}'" if isinstance(value, str) else str(value)
