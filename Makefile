@@ -26,6 +26,7 @@ test: setup lint
 fuzz: setup
 	HEADGATE_CONTRACT_EXAMPLES=200 $(BIN)/python -m pytest -n auto --timeout 3600 \
 		tests/contract/test_schemathesis.py
+	HEADGATE_HISTORY_EXAMPLES=5000 $(BIN)/python -m pytest tests/store/test_histories.py
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -15,37 +15,11 @@ from headgate.model.lifecycle import LIVE, Outcome, State
 from headgate.store.joining import enqueue_in
 from headgate.store.store import Store
 from tests.store.conftest import OpenStore
+from tests.store.counts import READ_PER_PARTITION, READ_PER_QUEUE, assert_exact
 from tests.store.journeys import bring
 from tests.store.rows import HOUR_MS, Observer, deadlocks, now_ms, start
 
 MINUTE_MS = 60_000
-
-_TRUE_PER_QUEUE = "SELECT queue, state, count(*) AS n FROM headgate_job GROUP BY 1, 2"
-_TRUE_PER_PARTITION = (
-    "SELECT queue, partition_key, state, count(*) AS n FROM headgate_job"
-    " WHERE state < 'completed' GROUP BY 1, 2, 3"
-)
-_READ_PER_QUEUE = (
-    "SELECT queue, state, sum(n)::bigint AS n FROM (SELECT queue, state, n FROM"
-    " headgate_queue_count UNION ALL SELECT queue, state, n FROM headgate_ledger"
-    " WHERE state IS NOT NULL) AS counts GROUP BY 1, 2 HAVING sum(n) <> 0"
-)
-_READ_PER_PARTITION = (
-    "SELECT queue, partition_key, state, sum(n)::bigint AS n FROM (SELECT queue, partition_key,"
-    " state, n FROM headgate_partition_count UNION ALL SELECT queue, partition_key, state, n"
-    " FROM headgate_ledger WHERE state < 'completed') AS counts GROUP BY 1, 2, 3"
-    " HAVING sum(n) <> 0"
-)
-
-
-async def assert_exact(observer: Observer) -> None:
-    """What a reader adds up is what is there, at both grains and in one snapshot."""
-    async with observer.transaction(isolation="repeatable_read", readonly=True):
-        for true, read in (
-            (_TRUE_PER_QUEUE, _READ_PER_QUEUE),
-            (_TRUE_PER_PARTITION, _READ_PER_PARTITION),
-        ):
-            assert set(await observer.fetch(read)) == set(await observer.fetch(true))
 
 
 async def fold_all(store: Store, limit: int = 1_000) -> None:
@@ -270,8 +244,8 @@ async def test_truncation_clears_the_counts_and_keeps_the_flow(
     await fold_all(store)
     await store.producer.enqueue([Envelope(kind="mail")] * 3)
     await observer.execute("TRUNCATE headgate_job CASCADE")
-    assert await observer.fetch(_READ_PER_QUEUE) == []
-    assert await observer.fetch(_READ_PER_PARTITION) == []
+    assert await observer.fetch(READ_PER_QUEUE) == []
+    assert await observer.fetch(READ_PER_PARTITION) == []
     assert await flow(observer, "queue") == {("default", "arrived"): 3}
     await store.producer.enqueue([Envelope(kind="mail")])
     await fold_all(store)

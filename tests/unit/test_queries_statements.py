@@ -111,6 +111,64 @@ def test_every_shape_compiles_for_every_schema(name: str) -> None:
             assert not _BOUND_STATE.search(sql), told
 
 
+_NEW_JOBS = "INSERT INTO public.headgate_job ("
+_CHANGED_JOBS = "UPDATE public.headgate_job SET "
+
+
+def assignments(sql: str) -> list[str]:
+    """What the updates of jobs in a statement set, without the rows that they are for."""
+    return [_outermost(part) for part in sql.split(_CHANGED_JOBS)[1:]]
+
+
+def _outermost(text: str) -> str:
+    """The text up to the end of the clause that it begins in."""
+    depth = 0
+    for found in re.finditer(r"[()]| (?:FROM|WHERE|RETURNING) ", text):
+        depth += {"(": 1, ")": -1}.get(found[0], 0)
+        if depth < 0 or (depth == 0 and found[0] not in "()"):
+            return text[: found.start()]
+    return text
+
+
+def every_statement() -> Iterator[tuple[str, str]]:
+    """The name of each builder with the text of each of its shapes."""
+    for name, build in BUILDERS.items():
+        for shape in shapes(name, build):
+            yield name, " ".join(Compiled(build(**shape), "public").sql.split())
+
+
+def test_every_way_into_available_registers_the_lane() -> None:
+    ways = set()
+    for name, sql in every_statement():
+        if _NEW_JOBS in sql or any("'available'" in sets for sets in assignments(sql)):
+            ways.add(name)
+            assert "headgate_active_partition" in sql, name
+    assert ways >= {
+        "enqueue.insert_jobs",
+        "enqueue_one.insert_job",
+        "outcomes.conclude",
+        "operators.enter_available",
+        "promotion.promote_due",
+    }
+
+
+def test_every_way_out_of_running_gives_back_all_that_a_claim_took() -> None:
+    """The table itself sees to it that only what runs has a lease."""
+    ways = set()
+    for name, sql in every_statement():
+        for sets in assignments(sql):
+            if "lease_id=NULL" in sets:
+                ways.add(name)
+                taken = ("lease_expires_at_ms=NULL", "claimed_by=NULL", "rate_charge=0")
+                assert all(each in sets for each in taken), name
+    assert ways >= {
+        "outcomes.succeed",
+        "outcomes.conclude",
+        "reclaim.reclaim",
+        "operators.cancel_jobs",
+    }
+
+
 @pytest.mark.parametrize("name", sorted(BUILDERS))
 def test_the_same_shape_is_the_same_statement(name: str) -> None:
     build = BUILDERS[name]
