@@ -56,8 +56,12 @@ def bench_server() -> Iterator[BenchServer]:
             Path(directory) / "data",
             settings={"shared_buffers": "512MB", "max_wal_size": "4GB", "jit": "off"},
         )
-        with server.hold() as status:
-            yield BenchServer(status.dsn, status.pid)
+        try:
+            with server.hold() as status:
+                yield BenchServer(status.dsn, status.pid)
+        finally:
+            # Its files are removed next; left to itself it may still be writing them.
+            server.stop()
 
 
 def cpu_seconds_of(pid: int, *, ended: bool = False) -> float:
