@@ -145,7 +145,7 @@ def test_every_way_into_available_registers_the_lane() -> None:
             assert "headgate_active_partition" in sql, name
     assert ways >= {
         "enqueue.insert_jobs",
-        "enqueue_one.insert_job",
+        "enqueue_lane.insert_in_lane",
         "outcomes.conclude",
         "operators.enter_available",
         "promotion.promote_due",
