@@ -95,7 +95,7 @@ async def act_in_bulk(request: ApiRequest, body: BulkBody) -> Response:
     """Retry, cancel or delete every job of a selection.
 
     Workers do it in batches, jobs that were enqueued before only. `total_estimated` counts what is
-    selected now, exactly for a queue or a state, else up to 50,000.
+    selected now: exactly for a queue or a state, else among the first 20,000 jobs of a search.
     """
     selector = JobSelector(**msgspec.structs.asdict(body.selector))
     operation = await request.store.operations.create(body.action, selector, dry_run=body.dry_run)

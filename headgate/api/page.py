@@ -1,5 +1,8 @@
 """The OpenAPI document as one page of HTML, for people. It needs no script and no other file."""
 
+import json
+import re
+import shlex
 from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any, Final
@@ -8,12 +11,20 @@ STYLE: Final = """\
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2rem;border-bottom:1px solid #8886}
 code,pre{font-family:ui-monospace,monospace;font-size:.9em}
-pre{white-space:pre-wrap;font-family:inherit}
+pre{white-space:pre-wrap;font-family:inherit;overflow-wrap:anywhere}
 details{margin:.5rem 0;padding:.4rem .8rem;border:1px solid #8886;border-radius:.3rem}
 summary{cursor:pointer}summary b{display:inline-block;min-width:4.5rem}
 table{border-collapse:collapse;margin:.5rem 0}td,th{padding:.2rem .8rem .2rem 0;text-align:left;
 vertical-align:top}@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}a{color:#8bf}}
 """
+
+
+_COMMANDS: Final = """\
+Each operation has a command to try, in which API is the address of this page without its end
+/api/v1/docs, and words in capitals stand for names of yours. Where access is on it needs the header
+Authorization: Bearer TOKEN too."""
+
+_PARAMETER: Final = re.compile(r"{(\w+)}")
 
 
 def render_page(document: Mapping[str, Any]) -> str:
@@ -38,6 +49,7 @@ def render_page(document: Mapping[str, Any]) -> str:
         f"<title>{escape(info['title'])}</title><style>{STYLE}</style></head><body>"
         f"<h1>{escape(info['title'])} {escape(info['version'])}</h1>"
         f'{_prose(info["description"])}<p><a href="openapi.json">openapi.json</a></p>'
+        f"{_prose(_COMMANDS)}"
         f"{''.join(sections)}<h2>schemas</h2>{''.join(schemas)}</body></html>"
     )
 
@@ -51,6 +63,7 @@ def _operation(
         f"<details><summary><b>{escape(method)}</b> <code>{escape(path)}</code>"
         f" {escape(operation['summary'])}</summary>",
         _prose(operation.get("description")),
+        f"<pre><code>{escape(_command(method, path, parameters, body))}</code></pre>",
     ]
     if parameters:
         rows = (
@@ -76,8 +89,37 @@ def _operation(
     return "".join((*parts, _table(answers), "</details>"))
 
 
+def _command(
+    method: str,
+    path: str,
+    parameters: Iterable[Mapping[str, Any]],
+    body: Mapping[str, Any] | None,
+) -> str:
+    """The operation as it is called from a shell."""
+    required = {
+        each["name"] for each in parameters if each.get("required") and each["in"] != "path"
+    }
+    query = "&".join(f"{name}={name.upper()}" for name in required if name.islower())
+    target = _PARAMETER.sub(lambda found: found[1].upper(), path) + (f"?{query}" if query else "")
+    words = ["curl", *(() if method == "GET" else ("-X", method)), f'"$API{target}"']
+    if "Idempotency-Key" in required:
+        words.append('-H "Idempotency-Key: $RANDOM-$RANDOM"')
+    if body is not None:
+        (example,) = body["content"]["application/json"]["examples"].values()
+        words.append("-H 'Content-Type: application/json'")
+        words.append(f"-d {shlex.quote(json.dumps(example['value']))}")
+    return " ".join(words)
+
+
 def _content(answer: Mapping[str, Any]) -> str:
-    return ", ".join(_type(each["schema"]) for each in answer.get("content", {}).values())
+    return ", ".join(
+        _type(content["schema"])
+        + "".join(
+            f"<br><code>{escape(json.dumps(each['value']))}</code>"
+            for each in content.get("examples", {}).values()
+        )
+        for content in answer.get("content", {}).values()
+    )
 
 
 def _fields(schema: Mapping[str, Any]) -> str:

@@ -1,7 +1,11 @@
 """The OpenAPI document: committed as it is generated, complete, and served wherever mounted."""
 
+import html
 import json
+import re
 import runpy
+import shlex
+from getopt import gnu_getopt as getopt
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +117,26 @@ async def test_the_page_loads_nothing_and_runs_nothing(client: Client) -> None:
         assert operation.path.replace("&", "&amp;") in page
     for loading in ("<script", "<img", "<link", "src=", "http://", "https://", "url("):
         assert loading not in page
+
+
+async def test_every_command_of_the_page_can_be_sent(client: Client) -> None:
+    page = html.unescape((await client.get("/docs")).body.decode())
+    commands = re.findall(r"<code>(curl .*?)</code></pre>", page)
+    assert len(commands) == len(OPERATIONS)
+    whole = Client(client.app, prefix="")
+    for command in commands:
+        given = getopt(shlex.split(command)[1:], "X:H:d:")
+        options = {name: value for name, value in given[0] if name != "-H"}
+        headers = [value.split(": ") for name, value in given[0] if name == "-H"]
+        answer = await whole.request(
+            options.get("-X", "GET"),
+            given[1][0].removeprefix("$API"),
+            headers=[(name, value) for name, value in headers],
+            body=options.get("-d", "").encode(),
+            key=None,
+        )
+        assert answer.status < 300 or answer.status == 404, (command, answer)
+        assert answer.status < 300 or answer.body, command
 
 
 async def test_below_another_application_everything_keeps_its_place(store: Store) -> None:
