@@ -77,6 +77,11 @@ class Task(Generic[Payload]):
         return (self.kind, *self.aliases)
 
     @property
+    def app(self) -> "Headgate":
+        """The application that it belongs to."""
+        return self._app
+
+    @property
     def queue(self) -> str:
         """Where its jobs go unless an enqueue says otherwise."""
         return str(self._defaults.get("queue", DEFAULT_QUEUE))
