@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         StoreUnavailable,
     )
     from headgate.model.job import Enqueued
+    from headgate.model.periodic_hook import PeriodicHook
     from headgate.store.joining import enqueue_in, enqueue_in_sync
     from headgate.store.settings import StoreSettings
     from headgate.store.store import Store
@@ -89,6 +90,7 @@ _HOMES = {
         "StoreUnavailable",
     ),
     "headgate.model.job": ("Enqueued",),
+    "headgate.model.periodic_hook": ("PeriodicHook",),
     "headgate.store.joining": ("enqueue_in", "enqueue_in_sync"),
     "headgate.store.settings": ("StoreSettings",),
     "headgate.store.store": ("Store",),
@@ -131,6 +133,7 @@ __all__ = [
     "NotFound",
     "NotOpen",
     "PayloadEncryption",
+    "PeriodicHook",
     "RateLimited",
     "RegistrationError",
     "Replace",

@@ -19,6 +19,7 @@ from headgate.model.envelope import DEFAULT_QUEUE
 from headgate.model.errors import InvalidRequest
 from headgate.model.job import Enqueued
 from headgate.model.periodic import MissedPolicy, ScheduleDefinition
+from headgate.model.periodic_hook import PeriodicHook
 from headgate.model.workflow import COORDINATOR_QUEUE
 from headgate.store.foreign import AsyncConnectionLike
 
@@ -54,15 +55,17 @@ class Headgate(JobProducer):
         name: str = "",
         pipeline: EnqueuePipeline | None = None,
         workflows: bool = False,
+        periodic_hooks: Sequence[PeriodicHook] = (),
     ) -> None:
         """Without a DSN, `open` asks the environment. `name` tells the schedules that this
         application declares from those of others. What it enqueues passes `pipeline`. With
-        `workflows`, its workers coordinate workflows too. Raises `InvalidRequest` for a DSN that is
-        none.
+        `workflows`, its workers coordinate workflows too; when they take up schedules, whosever
+        those are, they tell `periodic_hooks`. Raises `InvalidRequest` for a DSN that is none.
         """
         super().__init__(dsn=dsn, schema=schema, pipeline=pipeline)
         self._name = name
         self.workflows = workflows
+        self.periodic_hooks = tuple(periodic_hooks)
         self._tasks: dict[str, Task[Any]] = {}
         self._schedules: dict[str, ScheduleDefinition] = {}
 

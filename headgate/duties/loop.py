@@ -11,6 +11,7 @@ from headgate.duties.quarantine import QuarantineSweep
 from headgate.duties.reclaimer import Reclaimer
 from headgate.duties.retention import Evictions, Pruning
 from headgate.duties.scheduler import Scheduler
+from headgate.model.periodic_hook import PeriodicHook
 from headgate.model.retention import RetentionPeriods
 from headgate.store.store import Store
 
@@ -34,12 +35,16 @@ class Loop(Protocol):
         """
 
 
-def all_loops(retention: RetentionPeriods | None = None) -> Sequence[Loop]:
-    """Every duty of a worker. `retention` says how long things are kept that have ended."""
+def all_loops(
+    retention: RetentionPeriods | None = None, periodic_hooks: Sequence[PeriodicHook] = ()
+) -> Sequence[Loop]:
+    """Every duty of a worker. `retention` says how long things are kept that have ended, and the
+    hooks are told of schedules that are taken up.
+    """
     return (
         Reclaimer(),
         Promoter(),
-        Scheduler(),
+        Scheduler(periodic_hooks),
         OperationsRunner(),
         QuarantineSweep(),
         Evictions(retention),

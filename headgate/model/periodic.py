@@ -46,6 +46,15 @@ class TickOutcome(StrEnum):
     SKIPPED = "skipped"
 
 
+class Tick(msgspec.Struct, frozen=True):
+    """What became of one tick."""
+
+    tick_ms: int
+    job_id: str
+    outcome: TickOutcome
+    reason: str
+
+
 class ScheduleDefinition(msgspec.Struct, kw_only=True, frozen=True):
     """What a schedule is told to do: a job, and when to make it. Durations are milliseconds.
 

@@ -32,7 +32,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from headgate.queries.clock import HOUR_MS, now_ms
 from headgate.queries.literals import always, number, word
-from headgate.queries.shapes import materialized, total
+from headgate.queries.shapes import materialized, named_rows, not_passed_over, total
 from headgate.queries.states import is_state
 from headgate.tables import (
     archive_policy,
@@ -51,6 +51,7 @@ from headgate.tables import (
 
 _SIZE: Final[Any] = bindparam("batch_size", type_=BigInteger)
 _KEPT_MS: Final[Any] = bindparam("kept_ms", type_=BigInteger)
+_RETAINED_UNTIL: Final[ColumnElement[int]] = job.c.finalized_at_ms + job.c.retention_ms
 
 _COPIED: Final = (
     "finalized_at_ms",
@@ -99,44 +100,58 @@ RECORDS: Final[Mapping[str, Record]] = MappingProxyType(
 
 
 @cache
-def evict_retained() -> Executable:
+def evict_retained(*, named: bool = False) -> Executable:
     """Deletes up to `batch_size` jobs whose own retention is over; a row (ulid, kind, queue, state,
-    archived) for each. Those of a queue with an archive policy are copied into the archive.
+    archived) for each. Those of a queue with an archive policy are copied into the archive, those
+    of `passed_over` stay. With `named`, of the rows `row_id_array` those whose time is over.
     """
-    lapses = job.c.finalized_at_ms + job.c.retention_ms
-    due = (
-        select(job.c.id)
-        .where(
-            is_state(job.c.state, "completed", "archived", "cancelled", "undecodable"),
-            job.c.retention_ms > number(0),
-            lapses <= now_ms(),
-        )
-        .order_by(lapses)
-    )
-    return _evict(due)
+    return _evict(_retained().where(named_rows()) if named else retained_jobs())
 
 
 @cache
-def evict_dead_letters() -> Executable:
+def retained_jobs() -> Select[Any]:
+    """The rows (id) that `evict_retained` would take, longest over first."""
+    return _oldest(_retained(), _RETAINED_UNTIL)
+
+
+@cache
+def evict_dead_letters(*, named: bool = False) -> Executable:
     """The same for jobs without a retention of their own that ended otherwise than in success,
     `kept_ms` ago.
     """
-    due = (
-        select(job.c.id)
-        .where(
-            is_state(job.c.state, "archived", "cancelled", "undecodable"),
-            job.c.retention_ms == number(0),
-            job.c.finalized_at_ms <= now_ms() - _KEPT_MS,
-        )
-        .order_by(job.c.finalized_at_ms, job.c.id)
+    return _evict(_dead_letters().where(named_rows()) if named else dead_letters())
+
+
+@cache
+def dead_letters() -> Select[Any]:
+    """The rows (id) that `evict_dead_letters` would take, longest over first."""
+    return _oldest(_dead_letters(), job.c.finalized_at_ms, job.c.id)
+
+
+def _retained() -> Select[Any]:
+    return select(job.c.id).where(
+        is_state(job.c.state, "completed", "archived", "cancelled", "undecodable"),
+        job.c.retention_ms > number(0),
+        now_ms() >= _RETAINED_UNTIL,
     )
-    return _evict(due)
+
+
+def _dead_letters() -> Select[Any]:
+    return select(job.c.id).where(
+        is_state(job.c.state, "archived", "cancelled", "undecodable"),
+        job.c.retention_ms == number(0),
+        job.c.finalized_at_ms <= now_ms() - _KEPT_MS,
+    )
+
+
+def _oldest(over: Select[Any], *order: ColumnElement[Any]) -> Select[Any]:
+    return over.where(not_passed_over()).order_by(*order).limit(_SIZE)
 
 
 def _evict(due: Select[Any]) -> Executable:
     clock = materialized(select(now_ms().label("now_ms")), "clock")
     now = select(clock.c.now_ms).scalar_subquery()
-    picked = materialized(due.limit(_SIZE).with_for_update(skip_locked=True), "picked")
+    picked = materialized(due.with_for_update(skip_locked=True), "picked")
     chosen = job.c.id == any_(func.array(select(picked.c.id).scalar_subquery()))
     # Such a key outlives its job, so the job waits for the end of the window.
     holds_key = func.coalesce(job.c.unique_expires_at_ms > now, literal_column("false"))

@@ -2,9 +2,11 @@
 
 from typing import Any
 
-from sqlalchemy import CTE, BigInteger, ColumnElement, bindparam, cast, func
+from sqlalchemy import CTE, BigInteger, ColumnElement, all_, any_, bindparam, cast, func
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from headgate.queries.literals import number
+from headgate.tables import job
 
 
 def materialized(statement: Any, name: str) -> CTE:
@@ -19,6 +21,16 @@ def total(amount: ColumnElement[int], *where: ColumnElement[bool]) -> ColumnElem
     return func.coalesce(
         cast(summed.filter(*where) if where else summed, BigInteger), number(0), type_=BigInteger
     )
+
+
+def named_rows() -> ColumnElement[bool]:
+    """Whether a job is one of `row_id_array`."""
+    return job.c.id == any_(bindparam("row_id_array", type_=ARRAY(BigInteger)))
+
+
+def not_passed_over() -> ColumnElement[bool]:
+    """Whether a job is none of `passed_over`."""
+    return job.c.id != all_(bindparam("passed_over", type_=ARRAY(BigInteger)))
 
 
 def page_size() -> Any:

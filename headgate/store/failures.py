@@ -13,7 +13,14 @@ from headgate.model.errors import (
 )
 
 
-class KeyTaken(BackendError):
+class RowRefused(BackendError):
+    """A row cannot be written as asked: a constraint, its data or somebody's trigger forbids it.
+
+    Nothing was written of the statement, and the same will happen again.
+    """
+
+
+class KeyTaken(RowRefused):
     """A unique key was taken by a concurrent transaction; the statement wrote nothing.
 
     It never leaves the store: whoever provokes it looks again and finds the holder.
@@ -41,6 +48,12 @@ DRIVER_FAILURES = (
 _REFUSED = (
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
+)
+
+_ROW_REFUSED = (
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.DataError,
+    asyncpg.RaiseError,
 )
 
 _UNAVAILABLE = (
@@ -81,6 +94,8 @@ def store_error(failure: BaseException) -> StoreError:
         return StoreUnavailable(f"no connection: {_first_line(failure)}")
     if isinstance(failure, asyncpg.UniqueViolationError):
         return KeyTaken(_first_line(failure))
+    if isinstance(failure, _ROW_REFUSED):
+        return RowRefused(_first_line(failure) or type(failure).__name__)
     if isinstance(failure, asyncpg.UndefinedTableError | asyncpg.InvalidSchemaNameError):
         return SchemaMissing("the database has no schema of Headgate; run `headgate migrate up`")
     return BackendError(_first_line(failure) or type(failure).__name__)

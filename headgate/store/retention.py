@@ -3,8 +3,16 @@
 from headgate.model.errors import InvalidRequest
 from headgate.model.retention import Evicted, RetentionPeriods
 from headgate.queries.archive import prune_archive
-from headgate.queries.retention import evict_dead_letters, evict_retained, prune, roll_up
+from headgate.queries.retention import (
+    dead_letters,
+    evict_dead_letters,
+    evict_retained,
+    prune,
+    retained_jobs,
+    roll_up,
+)
 from headgate.store.database import Executor
+from headgate.store.isolation import Isolation
 
 
 class Retention:
@@ -15,6 +23,8 @@ class Retention:
 
     def __init__(self, database: Executor) -> None:
         self._database = database
+        self._retained = Isolation("eviction")
+        self._dead_letters = Isolation("eviction of dead letters")
 
     async def evict_retained(self, limit: int) -> list[Evicted]:
         """Deletes up to `limit` jobs whose own retention is over, longest over first.
@@ -22,7 +32,13 @@ class Retention:
         A job whose throttle window is open stays until its end. Quarantined jobs are never evicted.
         """
         _positive(limit)
-        rows = await self._database.fetch(evict_retained(), {"batch_size": limit})
+        rows = await self._retained.sweep(
+            self._database,
+            together=evict_retained(),
+            candidates=retained_jobs(),
+            named=evict_retained(named=True),
+            batch_size=limit,
+        )
         return [Evicted(*row) for row in rows]
 
     async def evict_dead_letters(self, limit: int, kept_ms: int) -> list[Evicted]:
@@ -32,8 +48,13 @@ class Retention:
         _positive(limit)
         if not kept_ms:
             return []
-        rows = await self._database.fetch(
-            evict_dead_letters(), {"batch_size": limit, "kept_ms": kept_ms}
+        rows = await self._dead_letters.sweep(
+            self._database,
+            together=evict_dead_letters(),
+            candidates=dead_letters(),
+            named=evict_dead_letters(named=True),
+            batch_size=limit,
+            kept_ms=kept_ms,
         )
         return [Evicted(*row) for row in rows]
 

@@ -17,6 +17,7 @@ from headgate.model.periodic import (
     ScheduleDefinition,
     ScheduleEvent,
     ScheduleEventPage,
+    Tick,
     check_definition,
     manual_request,
 )
@@ -36,7 +37,7 @@ from headgate.queries.schedules import (
 from headgate.store.database import Executor, Row, Session
 from headgate.store.notifier import Notifier
 from headgate.store.producer import Producer
-from headgate.store.ticks import Fired, Tick, definition_of, fail, fire
+from headgate.store.ticks import Fired, definition_of, fail, fire
 
 Found = TypeVar("Found")
 

@@ -20,6 +20,7 @@ from headgate.model.periodic import (
     MAX_EVENTS,
     DueSchedule,
     ScheduleDefinition,
+    Tick,
     TickOutcome,
     plan_sweep,
     tick_id,
@@ -34,15 +35,6 @@ from headgate.store.database import Row, Session
 from headgate.store.enqueueing import Batch, Written, count, enqueue, guarded_insert, written
 
 INVALID_SPEC = "invalid_spec"
-
-
-class Tick(msgspec.Struct, frozen=True):
-    """What became of one tick."""
-
-    tick_ms: int
-    job_id: str
-    outcome: TickOutcome
-    reason: str
 
 
 class Fired(msgspec.Struct, frozen=True):

@@ -102,7 +102,7 @@ class Worker:
         self._failure: BaseException | None = None
         self._duties = DutyRunner(
             store,
-            all_loops(self.config.retention) if duties is None else duties,
+            all_loops(self.config.retention, app.periodic_hooks) if duties is None else duties,
             self.worker_id,
             outage=self._outage,
         )

@@ -86,16 +86,16 @@ SELECT 'w' || n, (extract(epoch from now()) * 1000)::bigint FROM generate_series
 """
 
 SWEEPS: dict[str, tuple[Executable, dict[str, Any]]] = {
-    "retained": (retention.evict_retained(), {"batch_size": 1_000}),
+    "retained": (retention.evict_retained(), {"batch_size": 1_000, "passed_over": []}),
     "dead letters": (
         retention.evict_dead_letters(),
-        {"batch_size": 1_000, "kept_ms": 30 * DAY_MS},
+        {"batch_size": 1_000, "kept_ms": 30 * DAY_MS, "passed_over": [1, 2]},
     ),
     "quarantine": (quarantine.park_waiting(), {"after_fingerprint": "", "batch_size": 1_000}),
     "operations": (operations.open_operations(), {"after_ms": -1, "after_id": "", "page_size": 5}),
     "archive": (archive.prune_archive(), {"batch_size": 1_000}),
     "reclaim": (reclaim.reclaim(), {"row_id_array": []}),
-    "promotion": (promotion.promote_due(), {"batch_size": 1_000}),
+    "promotion": (promotion.promote_due(), {"batch_size": 1_000, "passed_over": [1, 2]}),
     "schedules": (
         schedules.due_schedules(),
         {"after_next_run_ms": -1, "after_id": "", "batch_size": 50},

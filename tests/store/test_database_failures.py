@@ -8,13 +8,12 @@ import asyncpg
 import pytest
 
 from headgate.model.errors import (
-    BackendError,
     SchemaMissing,
     StoreError,
     StoreRefused,
     StoreUnavailable,
 )
-from headgate.store.failures import DRIVER_FAILURES, RETRYABLE, KeyTaken, store_error
+from headgate.store.failures import DRIVER_FAILURES, RETRYABLE, KeyTaken, RowRefused, store_error
 
 OUTAGES: list[BaseException] = [
     asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"),
@@ -97,9 +96,9 @@ def test_an_outage_is_unavailable(failure: BaseException) -> None:
             KeyTaken,
             "duplicate key",
         ),
-        (asyncpg.DataError("value out of int64 range"), BackendError, "value out of int64 range"),
-        (asyncpg.CheckViolationError("violates check"), BackendError, "violates check"),
-        (asyncpg.DivisionByZeroError(""), BackendError, "DivisionByZeroError"),
+        (asyncpg.DataError("value out of int64 range"), RowRefused, "value out of int64 range"),
+        (asyncpg.CheckViolationError("violates check"), RowRefused, "violates check"),
+        (asyncpg.DivisionByZeroError(""), RowRefused, "DivisionByZeroError"),
     ],
 )
 def test_the_others_are_told_apart(

@@ -72,7 +72,11 @@ STATEMENTS: dict[str, tuple[Executable, dict[str, Any], set[str]]] = {
     "revocation": (revoke(), LEASES, {BY_PUBLIC_ID}),
     "conclusion": (conclude(), LEASES | CONCLUSIONS, {BY_PUBLIC_ID}),
     "renewal": (renew(), LEASES | {"lease_ms": 1_000}, {BY_PUBLIC_ID, BY_ID}),
-    "promotion": (promote_due(), {"batch_size": 10}, {"Index Scan headgate_job_due", BY_ID}),
+    "promotion": (
+        promote_due(),
+        {"batch_size": 10, "passed_over": []},
+        {"Index Scan headgate_job_due", BY_ID},
+    ),
     "running jobs": (running_window(), {"after_id": 0}, {"Index Scan headgate_job_state"}),
     "reclaim": (reclaim(), {"row_id_array": [1, 2]}, {BY_ID}),
 }

@@ -1,6 +1,7 @@
 """What is due becomes available: in the order of its due time, registered, and announced."""
 
 import asyncio
+import logging
 
 import asyncpg
 import pytest
@@ -121,6 +122,31 @@ async def test_bc_107_one_locked_row_does_not_stop_the_others(
     await other.close()
     assert await state_of(observer, ids[250]) == "scheduled"
     assert await store.upkeep.promote_due(1_000) == 1
+
+
+async def test_a_clash_does_not_stop_the_others(
+    store: Store, observer: Observer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Keys that were unique in fewer states when the job was written."""
+    await observer.execute("DROP INDEX headgate_job_unique")
+    await observer.execute(
+        "CREATE UNIQUE INDEX headgate_job_unique ON headgate_job (unique_key)"
+        " WHERE unique_key IS NOT NULL AND unique_expires_at_ms IS NULL AND state = 'available'"
+    )
+    ids = await waiting(store, observer, 500)
+    [live] = await store.producer.enqueue([Envelope(kind="mail")])
+    await observer.execute(
+        "UPDATE headgate_job SET unique_key = 'k' WHERE ulid = ANY ($1)", [ids[250], live.id]
+    )
+    with caplog.at_level(logging.ERROR):
+        assert await store.upkeep.promote_due(1_000) == 499
+        assert await state_of(observer, ids[250]) == "scheduled"
+        for _ in range(3):
+            assert await store.upkeep.promote_due(1_000) == 0
+    [told] = caplog.messages
+    assert "passed over" in told
+    assert await available(observer) == {*ids, live.id} - {ids[250]}
+    await assert_lanes(observer)
 
 
 async def test_many_promoters_promote_each_job_once(

@@ -40,6 +40,7 @@ PUBLIC = {
     "NotFound",
     "NotOpen",
     "PayloadEncryption",
+    "PeriodicHook",
     "RateLimited",
     "RegistrationError",
     "Replace",

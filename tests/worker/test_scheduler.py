@@ -3,14 +3,17 @@
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from headgate import Headgate, PeriodicHook, Worker
 from headgate.duties.loop import all_loops
 from headgate.duties.runner import DutyRunner
 from headgate.duties.scheduler import Scheduler
 from headgate.model.errors import StoreUnavailable
-from headgate.model.periodic import DueSchedule, ScheduleDefinition
+from headgate.model.periodic import DueSchedule, ScheduleDefinition, Tick, TickOutcome
 from headgate.store.store import Store
 from headgate.store.ticks import Fired
 from tests.store.rows import HOUR_MS, Observer, now_ms
@@ -216,3 +219,52 @@ async def test_the_runner_keeps_the_beat(store: Store, observer: Observer) -> No
     rows = await observer.fetch("SELECT periodic_tick_ms AS tick FROM headgate_job ORDER BY id")
     found = [row["tick"] for row in rows]
     assert found == list(range(found[0], found[-1] + 1, 100))
+
+
+class Listening(PeriodicHook):
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, ...]] = []
+
+    def on_begin(self, schedule_id: str, due_ms: int) -> None:
+        self.told.append(("begin", schedule_id, due_ms))
+
+    def on_end(self, schedule_id: str, ticks: Sequence[Tick]) -> None:
+        self.told.append(("end", schedule_id, [tick.outcome for tick in ticks]))
+
+
+class Broken(PeriodicHook):
+    def on_begin(self, schedule_id: str, due_ms: int) -> None:
+        raise RuntimeError("broken")
+
+
+async def test_hooks_are_told_and_change_nothing(
+    store: Store, observer: Observer, caplog: pytest.LogCaptureFixture
+) -> None:
+    await put_missed(store, observer, "good", "full")
+    await observer.execute("UPDATE headgate_schedule SET queue = 'full' WHERE id = 'full'")
+    await store.queues.set_enqueue_limit("full", 0)
+    due = {each.id: each.next_run_ms for each in await store.schedules.due(10)}
+    hook = Listening()
+    await Scheduler([Broken(), hook]).run_once(store)
+    assert sorted(hook.told, key=lambda each: (each[1], each[0])) == [
+        ("begin", "full", due["full"]),
+        ("end", "full", [TickOutcome.FAILED]),
+        ("begin", "good", due["good"]),
+        ("end", "good", [TickOutcome.ENQUEUED]),
+    ]
+    assert caplog.messages.count("a hook of schedules failed") == 2
+
+
+async def test_the_hooks_of_an_application_hear_of_its_workers(
+    store: Store, observer: Observer
+) -> None:
+    await put_missed(store, observer, "good")
+    hook = Listening()
+    app = Headgate(periodic_hooks=[hook])
+    worker = Worker(app, store)
+    task = asyncio.create_task(worker.run())
+    await eventually(lambda: len(hook.told) == 2)
+    worker.shutdown()
+    await task
