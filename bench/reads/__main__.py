@@ -17,17 +17,18 @@ import time
 import msgspec
 
 from bench.reads.fill import fill
-from bench.reads.requests import INDEX, KINDS, WINDOW, Request, lists, routes
-from bench.reads.side import Side, side_on
+from bench.reads.requests import SEARCHED, bound_of, lists
 from bench.report import arguments
 from bench.server import BenchServer, bench_server
 from headgate.store import migration
+from tests.contract.reading import Reading, reading_on
+from tests.contract.routes import Request, routes
 
 _MOST_RATIO = 1.5
 _NOISE_MS = 0.5
 
 
-class Reading(msgspec.Struct, frozen=True):
+class Comparison(msgspec.Struct, frozen=True):
     """One request on both sides."""
 
     target: str
@@ -43,11 +44,11 @@ class Reading(msgspec.Struct, frozen=True):
     marks: list[str]
 
 
-async def read(request: Request, small: Side, large: Side, rounds: int) -> Reading:
+async def read(request: Request, small: Reading, large: Reading, rounds: int) -> Comparison:
     answer = await large.ask(request.target)
     few, many = await small.cost(request.target), await large.cost(request.target)
-    bound = request.bound or (WINDOW if many.windows else KINDS if many.kinds else INDEX)
-    times: dict[Side, list[float]] = {small: [], large: []}
+    bound = bound_of(many) if request.bound is SEARCHED else request.bound
+    times: dict[Reading, list[float]] = {small: [], large: []}
     for _ in range(rounds):
         for side, taken in times.items():
             taken.append(await side.ms(request.target))
@@ -61,7 +62,7 @@ async def read(request: Request, small: Side, large: Side, rounds: int) -> Readi
         marks.append("beyond its bound")
     if answer.status != 200 and not (answer.status == 404 and "nobody" in request.target):
         marks.append("not answered")
-    return Reading(
+    return Comparison(
         request.target,
         answer.status,
         round(small_ms, 2),
@@ -80,10 +81,10 @@ def _differ(small_ms: float, large_ms: float) -> bool:
     return large_ms > _MOST_RATIO * small_ms and large_ms - small_ms > _NOISE_MS
 
 
-async def measure(small_dsn: str, large_dsn: str, *, quick: bool) -> list[Reading]:
+async def measure(small_dsn: str, large_dsn: str, *, quick: bool) -> list[Comparison]:
     requests = [*routes(), *lists(values=2 if quick else 3)]
     rounds = 5 if quick else 7
-    async with side_on(small_dsn) as small, side_on(large_dsn) as large:
+    async with reading_on(small_dsn) as small, reading_on(large_dsn) as large:
         return [await read(request, small, large, rounds) for request in requests]
 
 
@@ -97,7 +98,7 @@ def installation(server: BenchServer, jobs: int) -> str:
     return dsn
 
 
-def table(readings: list[Reading]) -> str:
+def table(readings: list[Comparison]) -> str:
     lines = [
         f"{'':60}  {'p50 small':>9}  {'large':>7}  {'ratio':>5}  {'pages small':>11}  {'large':>7}"
         f"  {'all':>7}"

@@ -1,14 +1,13 @@
-"""What is asked: every GET route, a list of jobs with every filter alone and with every other."""
+"""What is asked of the list of jobs: every filter alone, and with every other."""
 
 from collections.abc import Iterator, Mapping
 from itertools import combinations, product
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import quote
 
 from headgate.api.operations import PREFIX
-from headgate.api.table import OPERATIONS
-
-JOB: Final = "job000000007"
+from tests.contract.reading import Cost
+from tests.contract.routes import Bound, Request
 
 # A common value, a rare one, and one whose jobs are all old or that meets nothing.
 FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -18,7 +17,7 @@ FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "partition_key": ("t1", "nobody"),
     "tags_all": ("common", "rare", "left,right"),
     "tags_any": ("common,left", "rare,tenant:3"),
-    "id": (JOB,),
+    "id": ("job000000007",),
     "prefix": ("mail", "rar", "retired"),
     "rate_class": ("class3", "none"),
     "fingerprint": ("hot", "cold"),
@@ -27,104 +26,26 @@ FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
 _PARAMETERS: Final = {"queue", "state", "kind", "partition_key", "tags_all", "tags_any"}
 
 
-class Bound(NamedTuple):
-    """The pages that one statement may touch, and why it may touch more where there is more."""
-
-    pages: int
-    cap: str = ""
-
+SEARCHED: Final = Bound(0)
+"""Instead of a bound: it depends on how the search went, see `bound_of`."""
 
 INDEX: Final = Bound(1_200, "a page of each state")
 KINDS: Final = Bound(4_000, "a page of each state of up to 100 kinds")
 # An entry of a tag may take two descents: to its other tags, then to its job.
 WINDOW: Final = Bound(26_000, "a window of 5,000 entries")
 
-ROUTES: Final[Mapping[str, tuple[Bound, tuple[str, ...]]]] = {
-    "healthz": (Bound(0), ("/healthz",)),
-    "readyz": (Bound(10), ("/readyz",)),
-    "meta": (Bound(0), ("/meta",)),
-    "read_job": (Bound(20), (f"/jobs/{JOB}", f"/jobs/{JOB}?include_payload=true", "/jobs/nobody")),
-    "count_jobs": (
-        Bound(2_500, "every state of each queue"),
-        ("/jobs/counts", "/jobs/counts?queue=q000"),
-    ),
-    "explain_admission": (
-        Bound(3_000, "1,000 jobs ahead"),
-        ("/jobs/{first}/admission", "/jobs/{last}/admission?advice=true"),
-    ),
-    "read_result": (Bound(20), ("/jobs/{newest}/result",)),
-    "read_output": (Bound(20), ("/jobs/{newest}/output",)),
-    "read_progress": (Bound(20), ("/jobs/{newest}/progress",)),
-    "read_checkpoint": (Bound(20), ("/jobs/{newest}/checkpoint",)),
-    "read_operation": (Bound(20), ("/operations/operation",)),
-    "list_queues": (
-        Bound(120_000, "1,000 partitions of each queue"),
-        ("/queues", "/queues?limit=20", "/queues?limit=20&cursor=150"),
-    ),
-    "read_queue_history": (
-        Bound(1_000),
-        (
-            "/queues/q000/history",
-            "/queues/q000/history?bucket_ms=3600000",
-            "/queues/q000/history?bucket_ms=300000&since_ms=1",
-        ),
-    ),
-    "read_blocked_jobs": (
-        Bound(16_000, "the 5,000 oldest jobs"),
-        ("/queues/q000/blocked", "/queues/q150/blocked", "/queues/retired/blocked"),
-    ),
-    "list_partitions": (
-        Bound(1_000, "a page of 200 partitions"),
-        ("/partitions?queue=q000", "/partitions?queue=q000&cursor=100", "/partitions?queue=rare"),
-    ),
-    "list_rate_classes": (Bound(6_000, "1,000 jobs of each class"), ("/rate-classes",)),
-    "read_rate_class": (Bound(400, "1,000 jobs of the class"), ("/rate-classes/class3",)),
-    "list_concurrency_limits": (Bound(20), ("/concurrency-limits",)),
-    "read_concurrency_limit": (Bound(20), ("/concurrency-limits/limit1",)),
-    "list_quarantine": (Bound(300, "a page of 200 fingerprints"), ("/quarantine",)),
-    "list_schedules": (Bound(20), ("/periodic", "/periodic?limit=10&cursor=20")),
-    "list_schedule_events": (Bound(120), ("/periodic/schedule-1/enqueue-events",)),
-    "list_workers": (Bound(120), ("/workers",)),
-    "read_cluster": (Bound(2_500, "every state of each queue"), ("/cluster",)),
-    "list_duties": (Bound(20), ("/duties",)),
-    "list_archived_jobs": (
-        Bound(300),
-        ("/archive?queue=q000", "/archive?queue=q000&limit=10&cursor=1000-x"),
-    ),
-    "list_audit_entries": (Bound(20), ("/audit", "/audit?limit=200&cursor=1000")),
-    "read_metrics": (Bound(120_000, "1,000 partitions of each queue"), ("/metrics",)),
-    "openapi_document": (Bound(0), ("/openapi.json",)),
-    "documentation_page": (Bound(0), ("/docs",)),
-}
-"""Of each operation what its statements may touch, and requests; `{first}`, `{last}` and `{newest}`
-stand for jobs of the database.
-"""
 
-_APART: Final = {"list_jobs", "follow_events"}
-
-
-class Request(NamedTuple):
-    """A path with its query, and what its statements may touch; None: it depends on the search."""
-
-    target: str
-    bound: Bound | None
-
-
-def routes() -> Iterator[Request]:
-    """Requests to every GET route but the list of jobs."""
-    prefixes = {each.name: each.path for each in OPERATIONS if each.method == "GET"}
-    if missing := prefixes.keys() - ROUTES.keys() - _APART:
-        raise LookupError(f"nothing is asked of {', '.join(sorted(missing))}")
-    for name, (bound, targets) in ROUTES.items():
-        prefix = PREFIX if prefixes[name].startswith(PREFIX) else ""
-        for target in targets:
-            yield Request(prefix + target, bound)
+def bound_of(cost: Cost) -> Bound:
+    """What a page of jobs may touch whose statements went this way."""
+    if cost.windows:
+        return WINDOW
+    return KINDS if cost.kinds else INDEX
 
 
 def lists(*, values: int) -> Iterator[Request]:
     """Lists of jobs with none, one and two filters, of which each takes its first `values`."""
     for target in ("/jobs", "/jobs?limit=200", "/jobs?cursor={middle}"):
-        yield Request(PREFIX + target, None)
+        yield Request(PREFIX + target, SEARCHED)
     for name in FILTERS:
         for value in FILTERS[name]:
             yield _list((name, value))
@@ -147,4 +68,4 @@ def _list(*conditions: tuple[str, str] | str) -> Request:
             terms.append(value if name == "prefix" else f"{name}:{value}")
     if terms:
         parameters.append("q=" + quote(" ".join(terms)))
-    return Request(f"{PREFIX}/jobs?{'&'.join(parameters)}{rest}", None)
+    return Request(f"{PREFIX}/jobs?{'&'.join(parameters)}{rest}", SEARCHED)

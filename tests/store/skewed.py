@@ -72,6 +72,13 @@ SELECT 'w' || n, ARRAY['q000', 'q001'], 8, CASE WHEN n < 100 THEN 4000000000000 
   FROM generate_series(1, 300) AS n;
 INSERT INTO headgate_audit (at_ms, identity, role, method, route, target, idempotency_key, status)
 SELECT n, 'ada', 'admin', 'POST', '/', '', '', 204 FROM generate_series(1, 10000) AS n;
+INSERT INTO headgate_schedule (id, kind, spec, next_run_ms, updated_at_ms)
+SELECT 'schedule-' || n, 'mail:1', '@every:60000', 4000000000000, 0
+  FROM generate_series(1, 300) AS n;
+INSERT INTO headgate_schedule_event (schedule_id, tick_ms, job_id, outcome, recorded_at_ms)
+SELECT 'schedule-' || n % 300, n, 'job', 'enqueued', n FROM generate_series(1, 9000) AS n;
+INSERT INTO headgate_operation (id, action, selector, status, created_at_ms)
+SELECT 'operation' || n, 'delete', '{}', 'completed', 0 FROM generate_series(1, 3000) AS n;
 """
 
 _RECENT = """

@@ -18,6 +18,8 @@ from headgate.store.database import READ_SETTINGS
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 from headgate.testing.clones import Clones
+from tests.contract.reading import reading_on
+from tests.contract.routes import routes
 from tests.store.plans import MODES, PlanMode, pages_read, plan_of, scans_of
 from tests.store.reads import LISTS, READS, Read, listed
 from tests.store.recording import Asked, Recorder
@@ -139,6 +141,19 @@ async def test_reads_are_bounded(dsn: str, mode: PlanMode) -> None:
             assert all(each.startswith(("Index Scan", "Index Only Scan")) for each in scans), name
             assert any(read.served_by in each for each in scans) or not scans, (name, scans)
             assert pages <= read.pages, (name, pages)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dsn", ["skewed", "forgotten"], indirect=True)
+async def test_every_route_that_reads_is_bounded(dsn: str, mode: PlanMode) -> None:
+    async with reading_on(dsn) as reading:
+        for request in routes():
+            for asked in await reading.plans(request.target, mode):
+                scans = scans_of(asked.plan, "headgate_job")
+                assert all(each.startswith(("Index Scan", "Index Only Scan")) for each in scans), (
+                    request.target
+                )
+                assert pages_read(asked.plan) <= request.bound.pages, request.target
 
 
 async def test_reads_cost_no_more_where_there_is_more(skewed: str, smaller: str) -> None:
