@@ -1,10 +1,14 @@
-"""The parts of the schema that tables cannot say: the ledger's triggers, the archive's last resort.
+"""The parts of the schema that tables cannot say: triggers, and the archive's last resort.
 
 Every change of `headgate_job` leaves its effect on the counts behind: one trigger per kind of
 statement, over transition tables: a batch of a thousand jobs of one queue
 and partition appends one row, and a renewal, which changes no count, appends none. Rows are only
 ever appended here, so producers, gates and acknowledgements never wait for each other's counts.
 An insert is an arrival as well, whatever the state of the new job.
+
+A lane that a transaction announces is registered as it commits. Registered any earlier, its entry
+would be there for nobody and in the way of every other producer of the lane until then. All lanes
+of the transaction go in at once, in the order of their key, so that two commits never deadlock.
 """
 
 from typing import Any
@@ -13,7 +17,17 @@ from sqlalchemy import MetaData, Table, event
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import ExecutableDDLElement
 
-from headgate.tables import job, job_archive, ledger, metadata, partition_count, queue_count
+from headgate.tables import (
+    active_partition,
+    inflight,
+    job,
+    job_archive,
+    ledger,
+    metadata,
+    new_lane,
+    partition_count,
+    queue_count,
+)
 
 _MINUTE = "((extract(epoch from clock_timestamp()) * 1000)::bigint / 60000) * 60000"
 
@@ -44,6 +58,25 @@ _TRANSITIONS = {
     "update": " REFERENCING OLD TABLE AS gone NEW TABLE AS fresh",
     "truncate": "",
 }
+
+
+_REGISTER_LANES = (
+    "WITH announced AS (DELETE FROM {new_lane} RETURNING {lane}),"
+    " added AS (INSERT INTO {registry} ({lane})"
+    " SELECT DISTINCT {lane} FROM announced ORDER BY {lane}"
+    " ON CONFLICT ({lane}) DO UPDATE SET registered = excluded.registered"
+    " RETURNING queue, partition_key)"
+    " INSERT INTO {inflight} (queue, partition_key) SELECT DISTINCT queue, partition_key FROM added"
+    " ORDER BY queue, partition_key ON CONFLICT DO NOTHING;"
+)
+
+
+class LaneFunction(ExecutableDDLElement):
+    """Registers every lane that the transaction has announced."""
+
+
+class LaneTrigger(ExecutableDDLElement):
+    """Runs it at the commit."""
 
 
 class LedgerFunction(ExecutableDDLElement):
@@ -96,6 +129,29 @@ def _create_trigger(element: LedgerTrigger, compiler: Any, **_: Any) -> str:
     )
 
 
+@compiles(LaneFunction, "postgresql")
+def _create_lane_function(element: LaneFunction, compiler: Any, **_: Any) -> str:
+    body = _REGISTER_LANES.format(
+        new_lane=compiler.preparer.format_table(new_lane),
+        registry=compiler.preparer.format_table(active_partition),
+        inflight=compiler.preparer.format_table(inflight),
+        lane=", ".join(column.name for column in new_lane.columns),
+    )
+    return (
+        f"CREATE OR REPLACE FUNCTION {_qualified(compiler, 'headgate_register_lanes')}()"
+        f" RETURNS trigger LANGUAGE plpgsql AS $lanes$ BEGIN {body} RETURN NULL; END $lanes$"
+    )
+
+
+@compiles(LaneTrigger, "postgresql")
+def _create_lane_trigger(element: LaneTrigger, compiler: Any, **_: Any) -> str:
+    return (
+        "CREATE CONSTRAINT TRIGGER headgate_register_lanes AFTER INSERT ON"
+        f" {compiler.preparer.format_table(new_lane)} DEFERRABLE INITIALLY DEFERRED FOR EACH ROW"
+        f" EXECUTE FUNCTION {_qualified(compiler, 'headgate_register_lanes')}()"
+    )
+
+
 @compiles(ArchiveDefaultPartition, "postgresql")
 def _create_default_partition(element: ArchiveDefaultPartition, compiler: Any, **_: Any) -> str:
     return (
@@ -108,3 +164,5 @@ event.listen(job_archive, "after_create", ArchiveDefaultPartition())
 for _statement in _BODIES:
     event.listen(metadata, "after_create", LedgerFunction(_statement))
     event.listen(metadata, "after_create", LedgerTrigger(_statement))
+event.listen(metadata, "after_create", LaneFunction())
+event.listen(metadata, "after_create", LaneTrigger())

@@ -286,6 +286,18 @@ Index(
     unique=True,
 )
 
+# Lanes on their way into the registry, from a statement to its commit: always empty to a reader.
+new_lane = Table(
+    "headgate_new_lane",
+    metadata,
+    _key("queue"),
+    _key("sticky_worker"),
+    _number("priority", None, width=Integer),
+    _key("partition_key"),
+    _key("rate_class"),
+    postgresql_with={"autovacuum_vacuum_scale_factor": 0, "autovacuum_vacuum_threshold": 1000},
+)
+
 # A lock and a version per partition, not a counter: `epoch` grows with every claim under a ceiling.
 inflight = Table(
     "headgate_inflight",

@@ -403,6 +403,15 @@ def upgrade() -> None:
         postgresql_with={"autovacuum_vacuum_scale_factor": 0, "autovacuum_vacuum_threshold": 5000},
     )
     op.create_table(
+        "headgate_new_lane",
+        sa.Column("queue", KEY, nullable=False),
+        sa.Column("sticky_worker", KEY, nullable=False),
+        sa.Column("priority", sa.Integer(), nullable=False),
+        sa.Column("partition_key", KEY, nullable=False),
+        sa.Column("rate_class", KEY, nullable=False),
+        postgresql_with={"autovacuum_vacuum_scale_factor": 0, "autovacuum_vacuum_threshold": 1000},
+    )
+    op.create_table(
         "headgate_operation",
         sa.Column("id", KEY, nullable=False),
         sa.Column("action", KEY, nullable=False),
@@ -732,6 +741,24 @@ def upgrade() -> None:
         "CREATE TRIGGER headgate_ledger_truncate AFTER TRUNCATE ON %(schema)s.headgate_job "
         "FOR EACH STATEMENT EXECUTE FUNCTION %(schema)s.headgate_ledger_truncate()"
     )
+    _execute(
+        "CREATE FUNCTION %(schema)s.headgate_register_lanes() RETURNS trigger LANGUAGE "
+        "plpgsql AS $lanes$ BEGIN WITH announced AS (DELETE FROM %(schema)s.headgate_new_lane"
+        " RETURNING queue, sticky_worker, priority, partition_key, rate_class), added AS "
+        "(INSERT INTO %(schema)s.headgate_active_partition (queue, sticky_worker, priority, "
+        "partition_key, rate_class) SELECT DISTINCT queue, sticky_worker, priority, "
+        "partition_key, rate_class FROM announced ORDER BY queue, sticky_worker, priority, "
+        "partition_key, rate_class ON CONFLICT (queue, sticky_worker, priority, "
+        "partition_key, rate_class) DO UPDATE SET registered = excluded.registered RETURNING "
+        "queue, partition_key) INSERT INTO %(schema)s.headgate_inflight (queue, "
+        "partition_key) SELECT DISTINCT queue, partition_key FROM added ORDER BY queue, "
+        "partition_key ON CONFLICT DO NOTHING; RETURN NULL; END $lanes$"
+    )
+    _execute(
+        "CREATE CONSTRAINT TRIGGER headgate_register_lanes AFTER INSERT ON "
+        "%(schema)s.headgate_new_lane DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE "
+        "FUNCTION %(schema)s.headgate_register_lanes()"
+    )
     op.bulk_insert(compatibility, [{"revision": revision, "minimum_revision": minimum_revision}])
 
 
@@ -750,6 +777,7 @@ def downgrade() -> None:
         "headgate_partition_counter",
         "headgate_partition_count",
         "headgate_operation",
+        "headgate_new_lane",
         "headgate_ledger",
         "headgate_job_archive",
         "headgate_job",
@@ -771,6 +799,7 @@ def downgrade() -> None:
     _execute("DROP FUNCTION %(schema)s.headgate_ledger_delete()")
     _execute("DROP FUNCTION %(schema)s.headgate_ledger_update()")
     _execute("DROP FUNCTION %(schema)s.headgate_ledger_truncate()")
+    _execute("DROP FUNCTION %(schema)s.headgate_register_lanes()")
     STATE.drop(op.get_bind(), checkfirst=False)
 
 

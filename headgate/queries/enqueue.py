@@ -159,8 +159,9 @@ def insert_jobs(
 
     `given` names the optional inputs, `shared` those that are one value `shared_{input}` for all
     jobs instead of an array. `guarded` writes nothing when something visible speaks
-    against the batch. What clashes otherwise is left out when `tolerant`, so that the caller counts
-    the rows; else it raises, which undoes the statement. `chosen_ids` tells that callers chose some
+    against the batch. `tolerant` is for a transaction that goes on: what clashes otherwise is left
+    out, so that the caller counts the rows, and new lanes are registered at the commit; else it
+    raises, which undoes the statement. `chosen_ids` tells that callers chose some
     ids, which are guarded too. `request` records the key `request_scope`, `request_key` for the
     job.
     """
@@ -204,7 +205,8 @@ def insert_jobs(
         job.c.enqueued_at_ms,
         (job.c.state == state_value("available")).label("available"),
     ).cte("inserted")
-    effects: list[CTE] = [*register(select(inserted).where(inserted.c.available).subquery("fresh"))]
+    fresh = select(inserted).where(inserted.c.available).subquery("fresh")
+    effects: list[CTE] = [*register(fresh, at_commit=tolerant)]
     if "tags" in given:
         effects.append(_insert_tags(inserted, source).cte("tagged"))
     if request:

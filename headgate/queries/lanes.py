@@ -11,13 +11,13 @@ from typing import Any, Final
 from sqlalchemy import CTE, ColumnElement, FromClause, collate, literal_column, select, true
 from sqlalchemy.dialects.postgresql import insert
 
-from headgate.tables import active_partition, inflight
+from headgate.tables import active_partition, inflight, new_lane
 
 LANE: Final = ("queue", "sticky_worker", "priority", "partition_key", "rate_class")
 """The columns of a lane, in the order of its key."""
 
 
-def register(source: FromClause) -> tuple[CTE, ...]:
+def register(source: FromClause, *, at_commit: bool = False) -> tuple[CTE, ...]:
     """The parts of a statement that register and pin the lanes of the rows of `source`.
 
     `source` has the columns of a lane and a row for each job that is, or is to become, available;
@@ -37,6 +37,9 @@ def register(source: FromClause) -> tuple[CTE, ...]:
     available job. The pin lasts until the jobs are committed, so either the prune finds the pin, or
     its new snapshot finds the jobs, or this statement waits for the deletion, finds the entry gone
     and inserts it. All of it holds at READ COMMITTED only.
+
+    `at_commit` leaves the insertion to the commit, for statements of a transaction that may stay
+    open: until it ends nobody waits for it, and it has waited for nobody.
     """
     wanted = select(*(source.c[name] for name in LANE)).distinct().subquery("wanted")
     entry = (
@@ -52,12 +55,10 @@ def register(source: FromClause) -> tuple[CTE, ...]:
         .cte("lane")
         .prefix_with("MATERIALIZED", dialect="postgresql")
     )
-    added = insert(active_partition).from_select(
-        list(LANE),
-        select(*(lane.c[name] for name in LANE))
-        .where(lane.c.held.is_(None))
-        .order_by(*_key_order(lane)),
-    )
+    missing = select(*(lane.c[name] for name in LANE)).where(lane.c.held.is_(None))
+    if at_commit:
+        return lane, insert(new_lane).from_select(list(LANE), missing).cte("announced_lane")
+    added = insert(active_partition).from_select(list(LANE), missing.order_by(*_key_order(lane)))
     added_lane = (
         added.on_conflict_do_update(
             index_elements=list(LANE), set_={"registered": added.excluded.registered}

@@ -33,14 +33,15 @@ class Producer:
         self.connection = connection
         self._compile = Compiler("public")
 
-    async def register(self, *wanted: Lane) -> None:
+    async def register(self, *wanted: Lane, at_commit: bool = False) -> None:
         kinds = {name: Integer if name == "priority" else Text for name in LANE}
         source = (
             values(*(column(name, kind) for name, kind in kinds.items()), name="given")
             .data(list(wanted))
             .alias("given")
         )
-        await self.run(select(number(1)).add_cte(*register(source)), {})
+        parts = register(source, at_commit=at_commit)
+        await self.run(select(number(1)).add_cte(*parts), {})
 
     async def run(self, statement: Executable, parameters: dict[str, Any]) -> list[Any]:
         compiled = self._compile(statement)
@@ -134,6 +135,51 @@ async def test_a_new_lane_brings_the_row_of_its_partition(
     await producer.connection.execute("COMMIT")
     rows = await observer.fetch("SELECT queue, partition_key, epoch FROM headgate_inflight")
     assert sorted(map(tuple, rows)) == [("q", "p", 0), ("q", "r", 0)]
+
+
+async def test_an_announced_lane_is_in_nobodys_way_until_the_commit(
+    observer: Observer, producers: Sequence[Producer]
+) -> None:
+    first, second, third = producers
+    await first.register(ONE, at_commit=True)
+    await second.register(ONE)
+    await second.connection.execute("COMMIT")
+    await third.register(ONE, at_commit=True)
+    await third.connection.execute("COMMIT")
+    await first.connection.execute("COMMIT")
+    assert await lanes(observer) == {ONE}
+    assert await observer.fetch("SELECT FROM headgate_new_lane") == []
+
+
+async def test_lanes_that_are_announced_crosswise_do_not_deadlock(
+    observer: Observer, producers: Sequence[Producer]
+) -> None:
+    several: list[Lane] = [("q", "", priority, key, "") for priority in (1, 2) for key in "aBäb"]
+    first, second, third = producers
+    for lane in several:
+        await first.register(lane, at_commit=True)
+    for lane in reversed(several):
+        await second.register(lane, at_commit=True)
+    # In the middle of the order, so that a commit waits with some of its lanes in hand.
+    await third.register(several[4])
+    commits = [
+        asyncio.create_task(producer.connection.execute("COMMIT")) for producer in (first, second)
+    ]
+    await someone_waits(observer, third.connection)
+    await third.connection.execute("COMMIT")
+    await asyncio.gather(*commits)
+    assert await lanes(observer) == set(several)
+    partitions = await observer.fetch("SELECT queue, partition_key FROM headgate_inflight")
+    assert {tuple(row) for row in partitions} == {("q", key) for key in "aBäb"}
+
+
+async def test_a_lane_that_is_announced_and_taken_back_leaves_nothing(
+    observer: Observer, producers: Sequence[Producer]
+) -> None:
+    await producers[0].register(ONE, at_commit=True)
+    await producers[0].connection.execute("ROLLBACK")
+    assert await lanes(observer) == set()
+    assert await observer.fetch("SELECT FROM headgate_new_lane") == []
 
 
 async def test_a_prune_leaves_a_pinned_lane(

@@ -142,10 +142,13 @@ async def test_batches_in_opposite_order_never_deadlock(
     assert await deadlocks(observer) == 0
 
 
-@pytest.fixture
-async def open_transaction(headgate_database: str, store: Store) -> AsyncIterator[Observer]:
-    """An application's transaction that has enqueued on a lane that exists, and stays open."""
-    await store.producer.enqueue([Envelope(kind="mail")])
+@pytest.fixture(params=["a lane with jobs", "a new lane"])
+async def open_transaction(
+    request: pytest.FixtureRequest, headgate_database: str, store: Store
+) -> AsyncIterator[Observer]:
+    """An application's transaction that has enqueued and stays open."""
+    if request.param == "a lane with jobs":
+        await store.producer.enqueue([Envelope(kind="mail")])
     connection = await asyncpg.connect(headgate_database)
     transaction = connection.transaction()
     await transaction.start()
@@ -159,6 +162,10 @@ async def open_transaction(headgate_database: str, store: Store) -> AsyncIterato
 async def test_an_open_producer_holds_up_nobody(open_store: OpenStore, observer: Observer) -> None:
     impatient = open_store(lock_timeout_ms=200)
     [job] = await impatient.producer.enqueue([Envelope(kind="mail")])
+    await impatient.producer.enqueue(
+        [Envelope(kind="mail", unique_key=b"%d" % n) for n in range(3)]
+    )
+    await impatient.producer.enqueue([Envelope(kind="mail", tags=("t",), delay_ms=1)])
     claims = await impatient.gate.admit("worker", ["default"], 10, HOUR_MS)
     assert job.id in [claim.job_id for claim in claims]
     assert await impatient.leases.renew([claim.lease for claim in claims], HOUR_MS) == []
