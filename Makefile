@@ -46,6 +46,7 @@ demo: setup
 bench: .venv/.bench
 	$(BIN)/python -m bench.peers
 	$(BIN)/python -m bench.gate
+	$(BIN)/python -m bench.writes
 	$(BIN)/python -m bench.reads
 	$(BIN)/python -m bench.api
 	$(BIN)/python -m bench.events

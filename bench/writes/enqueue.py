@@ -53,9 +53,9 @@ async def _rates(
     """Jobs per second of both sides, round by round; each round is a few batches in turns."""
     ours, other = [], []
     insert = await bare.prepare(_INSERT)
-    for _ in range(5 if quick else 15):
+    for _ in range(5 if quick else 9):
         spent = [0.0, 0.0]
-        batches = (2_000 if quick else 10_000) // size
+        batches = (2_000 if quick else 5_000) // size
         for turn in range(batches):
             for side in (0, 1) if turn % 2 else (1, 0):
                 batch = [Envelope(kind="noop", payload=PAYLOAD) for _ in range(size)]
