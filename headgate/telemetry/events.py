@@ -1,0 +1,70 @@
+"""The events: what happened, in numbers and names that are few.
+
+None carries a payload, a partition or the text of an error. More events may come: whoever reads
+them passes over those it does not know.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+
+class Admitted(msgspec.Struct, frozen=True, tag=True):
+    """An admission gave this worker `count` jobs of a queue."""
+
+    queue: str
+    count: int
+
+
+class Completed(msgspec.Struct, frozen=True, tag=True):
+    """A job of this kind succeeded after `ms`, and the store has confirmed it."""
+
+    kind: str
+    ms: int
+
+
+class JobSpan(msgspec.Struct, frozen=True, tag=True):
+    """One attempt, once the store has answered its report.
+
+    `outcome` is that of the report, or `lease_lost` when it did not count. `started_at_ms` is on
+    the clock of the database, `ms` how long the attempt ran. `trace` is the W3C `traceparent` that
+    the job was enqueued with, if any.
+    """
+
+    job_id: str
+    kind: str
+    queue: str
+    attempt: int
+    outcome: str
+    started_at_ms: int
+    ms: int
+    trace: str | None = None
+
+
+class Quarantined(msgspec.Struct, frozen=True, tag=True):
+    """Jobs of this fingerprint crashed so many times that they are held back."""
+
+    fingerprint: str
+    crashes: int
+
+
+class Evicted(msgspec.Struct, frozen=True, tag=True):
+    """`count` jobs that had ended in this queue were deleted, as their retention is over."""
+
+    queue: str
+    count: int
+
+
+class WorkerSaturation(msgspec.Struct, frozen=True, tag=True):
+    """How busy a worker is, at each of its heartbeats; the ratios are between 0 and 1."""
+
+    worker: str
+    inflight: int
+    capacity: int
+    utilization: float
+    empty_poll_ratio: float
+    polls: int
+    empty_polls: int
+
+
+Event: TypeAlias = Admitted | Completed | JobSpan | Quarantined | Evicted | WorkerSaturation
