@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from headgate.api.body import MAX_BODY_BYTES
-from headgate.api.errors import ErrorBody, InternalErrorBody
-from headgate.api.operations import Answer, Operation
+from headgate.api.errors import InternalErrorBody
+from headgate.api.operations import Answer, Operation, refused
 
 IDEMPOTENCY_KEY: Final[dict[str, Any]] = {
     "name": "Idempotency-Key",
@@ -17,62 +17,48 @@ IDEMPOTENCY_KEY: Final[dict[str, Any]] = {
     "example": "5f2b7c1e-mail-17",
 }
 
-BAD_REQUEST: Final = Answer(
+BAD_REQUEST: Final = refused(
     400,
     "The request cannot be served as it is; `error` names what is wrong.",
-    ErrorBody,
-    examples={"path": ErrorBody(error="invalid path parameter")},
+    "invalid path parameter",
     name="BadRequest",
 )
-BAD_MUTATION: Final = Answer(
+BAD_MUTATION: Final = refused(
     400,
     BAD_REQUEST.description,
-    ErrorBody,
-    examples={
-        "no key": ErrorBody(error="Idempotency-Key header is required on every mutating request"),
-        "no JSON": ErrorBody(error="bad json"),
-    },
+    "Idempotency-Key header is required on every mutating request",
+    "bad json",
     name="BadMutation",
 )
-UNAUTHENTICATED: Final = Answer(
+UNAUTHENTICATED: Final = refused(
     401,
     "Nobody is let in without saying who it is, where access is on.",
-    ErrorBody,
+    "authentication required",
     headers={"www-authenticate": "`Bearer`."},
-    examples={"unknown": ErrorBody(error="authentication required")},
     name="Unauthenticated",
 )
-FORBIDDEN: Final = Answer(
-    403,
-    "The caller has not the role for this.",
-    ErrorBody,
-    examples={"role": ErrorBody(error="forbidden")},
-    name="Forbidden",
+FORBIDDEN: Final = refused(
+    403, "The caller has not the role for this.", "forbidden", name="Forbidden"
 )
-READ_ONLY: Final = Answer(
+READ_ONLY: Final = refused(
     403,
     "This instance serves reads only, or the caller may not do this, or a browser sends it from the"
     " page of another site.",
-    ErrorBody,
-    examples={
-        "read-only": ErrorBody(error="read-only mode"),
-        "role": ErrorBody(error="forbidden"),
-        "origin": ErrorBody(error="cross-origin requests are not allowed"),
-    },
+    "read-only mode",
+    "forbidden",
+    "cross-origin requests are not allowed",
     name="Refused",
 )
-IN_PROGRESS: Final = Answer(
+IN_PROGRESS: Final = refused(
     409,
     "A request with this Idempotency-Key is being carried out.",
-    ErrorBody,
-    examples={"in progress": ErrorBody(error="a request with this idempotency key is in progress")},
+    "a request with this idempotency key is in progress",
     name="InProgress",
 )
-KEY_REUSED: Final = Answer(
+KEY_REUSED: Final = refused(
     422,
     "The Idempotency-Key was used for something else.",
-    ErrorBody,
-    examples={"key reused": ErrorBody(error="idempotency key was used with a different request")},
+    "idempotency key was used with a different request",
     name="KeyReused",
 )
 OTHER_METHOD: Final = Answer(
@@ -81,35 +67,23 @@ OTHER_METHOD: Final = Answer(
     headers={"allow": "The methods of the path, between commas."},
     name="OtherMethod",
 )
-TOO_SLOW: Final = Answer(
-    408,
-    "The body does not come.",
-    ErrorBody,
-    examples={"too slow": ErrorBody(error="the request body does not come")},
-    name="TooSlow",
+TOO_SLOW: Final = refused(
+    408, "The body does not come.", "the request body does not come", name="TooSlow"
 )
-TOO_LARGE: Final = Answer(
-    413,
-    "The body is too large.",
-    ErrorBody,
-    examples={"too large": ErrorBody(error=f"request body exceeds {MAX_BODY_BYTES} bytes")},
-    name="TooLarge",
+TOO_LARGE: Final = refused(
+    413, "The body is too large.", f"request body exceeds {MAX_BODY_BYTES} bytes", name="TooLarge"
 )
-MEDIA_TYPE: Final = Answer(
+MEDIA_TYPE: Final = refused(
     415,
     "The body is not declared as JSON.",
-    ErrorBody,
-    examples={"media type": ErrorBody(error="expected Content-Type: application/json")},
+    "expected Content-Type: application/json",
     name="WrongMediaType",
 )
-WRONG_SHAPE: Final = Answer(
+WRONG_SHAPE: Final = refused(
     422,
     "The body is JSON of another shape; the first missing field is named.",
-    ErrorBody,
-    examples={
-        "missing": ErrorBody(error="missing field `kind`"),
-        "wrong type": ErrorBody(error="invalid request body"),
-    },
+    "missing field `kind`",
+    "invalid request body",
     name="WrongShape",
 )
 INTERNAL_ERROR: Final = Answer(
@@ -121,15 +95,10 @@ INTERNAL_ERROR: Final = Answer(
     },
     name="InternalError",
 )
-UNAVAILABLE: Final = Answer(
+UNAVAILABLE: Final = refused(
     503,
     "The database cannot be used now; waiting may cure it.",
-    ErrorBody,
-    examples={
-        "unavailable": ErrorBody(
-            error="store unavailable: no connection: the database does not answer"
-        )
-    },
+    "store unavailable: no connection: the database does not answer",
     name="Unavailable",
 )
 SHARED: Final = (
@@ -181,6 +150,4 @@ def _too_large(max_bytes: int) -> Answer:
     if max_bytes == MAX_BODY_BYTES:
         return TOO_LARGE
     error = f"request body exceeds {max_bytes} bytes"
-    return Answer(
-        413, TOO_LARGE.description, ErrorBody, examples={"too large": ErrorBody(error=error)}
-    )
+    return refused(413, TOO_LARGE.description, error)

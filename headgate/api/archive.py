@@ -6,8 +6,7 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from headgate.api.errors import ErrorBody
-from headgate.api.operations import Answer, operation
+from headgate.api.operations import Answer, operation, refused
 from headgate.api.paging import BAD_LIMIT
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import json_response
@@ -55,12 +54,7 @@ class ArchiveQuery(msgspec.Struct, kw_only=True, frozen=True):
         examples={"page": ArchivePage(jobs=[_JOB], next_cursor="1769817600000-mail-17")},
     ),
     BAD_LIMIT,
-    Answer(
-        400,
-        "No page gave this cursor.",
-        ErrorBody,
-        examples={"cursor": ErrorBody(error="bad cursor")},
-    ),
+    refused(400, "No page gave this cursor.", "bad cursor"),
 )
 async def list_archived_jobs(request: ApiRequest, query: ArchiveQuery) -> Response:
     """List evicted jobs of a queue that has an archive policy.

@@ -5,9 +5,9 @@ from typing import Final
 import msgspec
 from starlette.responses import Response
 
-from headgate.api.errors import ErrorBody, absent
+from headgate.api.errors import absent
 from headgate.api.jobs import NO_SUCH_JOB, PAYLOADS_KEPT_BACK, require_payloads
-from headgate.api.operations import Answer, operation
+from headgate.api.operations import Answer, operation, refused
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import json_response
 from headgate.model.access import Role
@@ -27,12 +27,7 @@ _STEPS: Final = Checkpoint(
 
 
 def _nothing(subject: str) -> Answer:
-    return Answer(
-        404,
-        f"There is no {subject}, or no such job.",
-        ErrorBody,
-        examples={"nothing": ErrorBody(error=f"no {subject} for job")},
-    )
+    return refused(404, f"There is no {subject}, or no such job.", f"no {subject} for job")
 
 
 @operation(

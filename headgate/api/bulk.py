@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from headgate.api.errors import ErrorBody, absent
-from headgate.api.operations import Answer, operation
+from headgate.api.errors import absent
+from headgate.api.operations import Answer, operation, refused
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import json_response
 from headgate.api.wire import Milliseconds, narrower
@@ -79,15 +79,12 @@ class BulkBody(msgspec.Struct, kw_only=True, frozen=True):
         examples={"begun": _PENDING, "dry run": _COUNTED},
         links=_LINKS,
     ),
-    Answer(
+    refused(
         400,
         "There is no such action, or nothing is selected.",
-        ErrorBody,
-        examples={
-            "empty": ErrorBody(error="empty selector is rejected"),
-            "unknown action": ErrorBody(error="unknown action `explode`"),
-            "archive": ErrorBody(error=ARCHIVE_REFUSED),
-        },
+        "empty selector is rejected",
+        "unknown action `explode`",
+        ARCHIVE_REFUSED,
     ),
     role=Role.OPERATOR,
 )
@@ -106,12 +103,7 @@ async def act_in_bulk(request: ApiRequest, body: BulkBody) -> Response:
     "GET",
     "/operations/{id}",
     Answer(200, "How far it has come.", Operation, examples={"running": _RUNNING}),
-    Answer(
-        404,
-        "No operation has this id.",
-        ErrorBody,
-        examples={"unknown": ErrorBody(error="no such operation")},
-    ),
+    refused(404, "No operation has this id.", "no such operation"),
 )
 async def read_operation(request: ApiRequest, id: str) -> Response:
     """Read one operation.
@@ -135,20 +127,8 @@ async def read_operation(request: ApiRequest, id: str) -> Response:
         examples={"cancelled": _CANCELLED},
         links={"operation": ("read_operation", {"id": "$request.path.id"})},
     ),
-    Answer(
-        400,
-        "It is over.",
-        ErrorBody,
-        examples={
-            "over": ErrorBody(error="operation hg019ad8a1b2c3f00dcafe5 is already completed")
-        },
-    ),
-    Answer(
-        404,
-        "No operation has this id.",
-        ErrorBody,
-        examples={"unknown": ErrorBody(error="not found: operation hg019ad8a1b2c3f00dcafe5")},
-    ),
+    refused(400, "It is over.", "operation hg019ad8a1b2c3f00dcafe5 is already completed"),
+    refused(404, "No operation has this id.", "not found: operation hg019ad8a1b2c3f00dcafe5"),
     role=Role.OPERATOR,
 )
 async def cancel_operation(request: ApiRequest, id: str) -> Response:

@@ -6,8 +6,7 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from headgate.api.errors import ErrorBody
-from headgate.api.operations import Answer, operation
+from headgate.api.operations import Answer, operation, refused
 from headgate.api.paging import BAD_LIMIT, PageQuery, page_answer, page_response
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response, json_response
@@ -18,11 +17,8 @@ from headgate.model.policy import MAX_INT64, ConcurrencyLimit, Saturation
 _EXAMPLE: Final = ConcurrencyLimit(
     name="mail-per-tenant", queue="mail", max_concurrent=4, on_saturated="queue"
 )
-_NOT_FOUND: Final = Answer(
-    404,
-    "No concurrency limit has this name.",
-    ErrorBody,
-    examples={"unknown": ErrorBody(error="not found: concurrency limit mail-per-tenant")},
+_NOT_FOUND: Final = refused(
+    404, "No concurrency limit has this name.", "not found: concurrency limit mail-per-tenant"
 )
 
 
@@ -81,23 +77,17 @@ async def read_concurrency_limit(request: ApiRequest, name: str) -> Response:
             for name in ("read_concurrency_limit", "delete_concurrency_limit")
         },
     ),
-    Answer(
+    refused(
         400,
         "This limit cannot be.",
-        ErrorBody,
-        examples={
-            "no queue": ErrorBody(error="name and queue must not be empty"),
-            "nothing": ErrorBody(error="max_concurrent must be >= 1"),
-            "strategy": ErrorBody(error="unknown saturation strategy `wait`"),
-        },
+        "name and queue must not be empty",
+        "max_concurrent must be >= 1",
+        "unknown saturation strategy `wait`",
     ),
-    Answer(
+    refused(
         409,
         "The queue has a limit of another name.",
-        ErrorBody,
-        examples={
-            "taken": ErrorBody(error="queue mail already has the concurrency limit mail-per-tenant")
-        },
+        "queue mail already has the concurrency limit mail-per-tenant",
     ),
     role=Role.ADMIN,
 )

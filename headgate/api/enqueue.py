@@ -12,11 +12,10 @@ from headgate.api.errors import (
     BackpressureBody,
     CircuitBody,
     DuplicateBody,
-    ErrorBody,
     ForbiddenBody,
     QuarantinedBody,
 )
-from headgate.api.operations import Answer, operation
+from headgate.api.operations import Answer, operation, refused
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import json_response
 from headgate.api.wire import I32, U32, Base64, Count, Milliseconds, Name, narrower
@@ -201,11 +200,10 @@ ENQUEUE_REFUSALS: Final = (
             )
         },
     ),
-    Answer(
+    refused(
         500,
         "A middleware of this installation turned it down, in its own words.",
-        ErrorBody,
-        examples={"turned down": ErrorBody(error="no jobs on Sundays")},
+        "no jobs on Sundays",
     ),
     Answer(
         503,
@@ -220,12 +218,7 @@ ENQUEUE_REFUSALS: Final = (
 )
 """What every enqueue may be answered beside its success."""
 
-ID_CONFLICT: Final = Answer(
-    409,
-    "The id belongs to another job.",
-    ErrorBody,
-    examples={"id conflict": ErrorBody(error="id conflict: job mail-17")},
-)
+ID_CONFLICT: Final = refused(409, "The id belongs to another job.", "id conflict: job mail-17")
 
 
 async def put_in(

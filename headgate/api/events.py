@@ -9,8 +9,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from headgate.api.broadcast import Broadcaster, Follower
-from headgate.api.errors import ErrorBody
-from headgate.api.operations import Answer, operation
+from headgate.api.operations import Answer, operation, refused
 from headgate.api.requests import ApiRequest
 from headgate.api.wire import encode
 
@@ -88,12 +87,7 @@ async def _until_gone(receive: Receive) -> None:
         media_type=EventStream.media_type,
         examples={"activity": 'event: queue_activity\ndata: {"queues":["mail"]}\n\n'},
     ),
-    Answer(
-        503,
-        "Too many streams are open.",
-        ErrorBody,
-        examples={"too many": ErrorBody(error="too many event streams")},
-    ),
+    refused(503, "Too many streams are open.", "too many event streams"),
     uses_store=False,
 )
 async def follow_events(request: ApiRequest) -> Response:

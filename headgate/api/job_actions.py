@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 from headgate.api.base64 import decode_base64
 from headgate.api.enqueue import MAX_PAYLOAD_TEXT
-from headgate.api.errors import DuplicateBody, ErrorBody, absent
+from headgate.api.errors import DuplicateBody, absent
 from headgate.api.jobs import NO_SUCH_JOB
-from headgate.api.operations import Answer, operation
+from headgate.api.operations import Answer, operation, refused
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response, json_response
 from headgate.api.wire import Base64, Count, Milliseconds, narrower
@@ -20,12 +20,7 @@ from headgate.model.errors import NotFound
 from headgate.model.operators import ARCHIVE_REFUSED, BULK_ACTIONS
 
 _DONE: Final = Answer(204, "Done.")
-_NOT_FOUND: Final = Answer(
-    404,
-    "No job has this id.",
-    ErrorBody,
-    examples={"unknown": ErrorBody(error="not found: job mail-17")},
-)
+_NOT_FOUND: Final = refused(404, "No job has this id.", "not found: job mail-17")
 _KEY_TAKEN: Final = Answer(
     409,
     "Another job has its unique key by now.",
@@ -40,12 +35,7 @@ _JobId = Annotated[str, narrower(pattern=r"^[^\u0000]*$")]
 
 
 def _undefined(text: str) -> Answer:
-    return Answer(
-        400,
-        "The action is not defined from the state of the job.",
-        ErrorBody,
-        examples={"state": ErrorBody(error=text)},
-    )
+    return refused(400, "The action is not defined from the state of the job.", text)
 
 
 class RescheduleBody(msgspec.Struct, kw_only=True, frozen=True):
@@ -149,14 +139,11 @@ async def reschedule_job(request: ApiRequest, id: str, body: RescheduleBody) -> 
     "PUT",
     "/jobs/{id}/payload",
     _DONE,
-    Answer(
+    refused(
         400,
         "The payload cannot be, or the job is running.",
-        ErrorBody,
-        examples={
-            "running": ErrorBody(error="cannot edit a running job's payload"),
-            "base64": ErrorBody(error="payload must be base64"),
-        },
+        "cannot edit a running job's payload",
+        "payload must be base64",
     ),
     NO_SUCH_JOB,
     role=Role.ADMIN,
@@ -205,14 +192,11 @@ async def delete_job(request: ApiRequest, id: str) -> Response:
             ),
         },
     ),
-    Answer(
+    refused(
         400,
         "There is no such action, or there are too many ids.",
-        ErrorBody,
-        examples={
-            "unknown action": ErrorBody(error="unknown action `explode`"),
-            "too many": ErrorBody(error="at most 1000 ids per call"),
-        },
+        "unknown action `explode`",
+        "at most 1000 ids per call",
     ),
     role=Role.OPERATOR,
 )

@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from headgate.api.errors import ErrorBody, Refusal, absent
-from headgate.api.operations import Answer, operation
+from headgate.api.errors import Refusal, absent
+from headgate.api.operations import Answer, operation, refused
 from headgate.api.query import parse_integer
 from headgate.api.query_language import search
 from headgate.api.requests import ApiRequest
@@ -19,18 +19,10 @@ from headgate.model.job import Job, JobFilter, JobPage
 from headgate.model.queue import StateCounts
 from headgate.store.inspection import MAX_PAGE
 
-NO_SUCH_JOB: Final = Answer(
-    404,
-    "No job has this id.",
-    ErrorBody,
-    examples={"no such job": ErrorBody(error="no such job")},
-)
+NO_SUCH_JOB: Final = refused(404, "No job has this id.", "no such job")
 
-PAYLOADS_KEPT_BACK: Final = Answer(
-    403,
-    "This instance never hands out what jobs carry.",
-    ErrorBody,
-    examples={"forbidden": ErrorBody(error="forbidden")},
+PAYLOADS_KEPT_BACK: Final = refused(
+    403, "This instance never hands out what jobs carry.", "forbidden"
 )
 
 _JOB: Final = Job(

@@ -17,6 +17,7 @@ import msgspec
 from starlette.responses import Response
 
 from headgate.api.body import MAX_BODY_BYTES, BodyReader
+from headgate.api.errors import ErrorBody
 from headgate.api.query import QueryReader
 from headgate.model.access import Role
 
@@ -52,6 +53,24 @@ class Answer(msgspec.Struct, frozen=True):
     examples: Mapping[str, Any] = {}
     links: Links = {}
     name: str = ""
+
+
+def refused(
+    status: int,
+    description: str,
+    *errors: str,
+    headers: Mapping[str, str] | None = None,
+    name: str = "",
+) -> Answer:
+    """The answer to a request that is turned down in one of the words of `errors`."""
+    return Answer(
+        status,
+        description,
+        ErrorBody,
+        headers=headers or {},
+        examples={error: ErrorBody(error=error) for error in errors},
+        name=name,
+    )
 
 
 class Operation:

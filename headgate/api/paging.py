@@ -6,8 +6,7 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from headgate.api.errors import ErrorBody
-from headgate.api.operations import Answer, Links
+from headgate.api.operations import Answer, Links, refused
 from headgate.api.responses import json_response
 from headgate.api.wire import U64, narrower
 from headgate.model.page import MAX_PAGE, Page, PageRequest
@@ -35,11 +34,8 @@ class PageQuery(msgspec.Struct, kw_only=True, frozen=True):
         return PageRequest(MAX_PAGE if self.limit is None else self.limit, self.cursor or 0)
 
 
-BAD_LIMIT: Final = Answer(
-    400,
-    "`limit` is out of its bounds.",
-    ErrorBody,
-    examples={"limit": ErrorBody(error=f"limit must be between 1 and {MAX_PAGE}")},
+BAD_LIMIT: Final = refused(
+    400, "`limit` is out of its bounds.", f"limit must be between 1 and {MAX_PAGE}"
 )
 
 

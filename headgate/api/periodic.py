@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from headgate.api.base64 import decode_base64
 from headgate.api.enqueue import ENQUEUE_REFUSALS, EnqueuedBody, Kind, enqueued_body, put_in
-from headgate.api.errors import ErrorBody, absent
-from headgate.api.operations import Answer, operation
+from headgate.api.errors import absent
+from headgate.api.operations import Answer, operation, refused
 from headgate.api.paging import BAD_LIMIT, PageQuery, page_answer, page_response
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response, json_response
@@ -138,14 +138,11 @@ async def list_schedules(request: ApiRequest, query: PageQuery) -> Response:
             "delete": ("delete_schedule", {"id": "$request.path.id"}),
         },
     ),
-    Answer(
+    refused(
         400,
         "The schedule could never work.",
-        ErrorBody,
-        examples={
-            "cron": ErrorBody(error="bad cron `every day`: want 5 fields, or 6 with seconds"),
-            "policy": ErrorBody(error="on_missed must be skip|run_once|backfill"),
-        },
+        "bad cron `every day`: want 5 fields, or 6 with seconds",
+        "on_missed must be skip|run_once|backfill",
     ),
     role=Role.ADMIN,
 )
@@ -166,12 +163,7 @@ async def put_schedule(request: ApiRequest, id: str, body: ScheduleBody) -> Resp
     "DELETE",
     "/periodic/{id}",
     Answer(204, "Gone."),
-    Answer(
-        404,
-        "No schedule has this id.",
-        ErrorBody,
-        examples={"unknown": ErrorBody(error="not found: schedule nightly-report")},
-    ),
+    refused(404, "No schedule has this id.", "not found: schedule nightly-report"),
     role=Role.ADMIN,
 )
 async def delete_schedule(request: ApiRequest, id: str) -> Response:
@@ -196,12 +188,7 @@ async def delete_schedule(request: ApiRequest, id: str) -> Response:
         },
         links={"job": ("read_job", {"id": "$response.body#/id"})},
     ),
-    Answer(
-        404,
-        "No schedule has this id.",
-        ErrorBody,
-        examples={"unknown": ErrorBody(error="no such schedule")},
-    ),
+    refused(404, "No schedule has this id.", "no such schedule"),
     *ENQUEUE_REFUSALS,
     role=Role.OPERATOR,
     replays=False,
@@ -229,13 +216,10 @@ async def run_schedule(request: ApiRequest, id: str) -> Response:
         ScheduleEventPage,
         examples={"events": ScheduleEventPage(events=[_EVENT], next_cursor=None)},
     ),
-    Answer(
+    refused(
         400,
         "`limit` is out of its bounds.",
-        ErrorBody,
-        examples={
-            "limit": ErrorBody(error=f"schedule event limit must be between 1 and {MAX_EVENTS}")
-        },
+        f"schedule event limit must be between 1 and {MAX_EVENTS}",
     ),
 )
 async def list_schedule_events(request: ApiRequest, id: str, query: EventQuery) -> Response:

@@ -4,8 +4,8 @@ from typing import Final
 
 from starlette.responses import Response
 
-from headgate.api.errors import DuplicateBody, ErrorBody
-from headgate.api.operations import Answer, operation
+from headgate.api.errors import DuplicateBody
+from headgate.api.operations import Answer, operation, refused
 from headgate.api.paging import BAD_LIMIT, PageQuery, page_answer, page_response
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response
@@ -50,15 +50,10 @@ async def list_quarantine(request: ApiRequest, query: PageQuery) -> Response:
         "Released.",
         headers={"x-released-jobs": "How many jobs are available again."},
     ),
-    Answer(
+    refused(
         404,
         "It is not quarantined, and no job of it is.",
-        ErrorBody,
-        examples={
-            "unknown": ErrorBody(
-                error="not found: fingerprint 8b50ed3c62f252c8bb4b67aedb280f0d is not quarantined"
-            )
-        },
+        "not found: fingerprint 8b50ed3c62f252c8bb4b67aedb280f0d is not quarantined",
     ),
     Answer(
         409,

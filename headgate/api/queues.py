@@ -6,8 +6,7 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from headgate.api.errors import ErrorBody
-from headgate.api.operations import Answer, operation
+from headgate.api.operations import Answer, operation, refused
 from headgate.api.paging import BAD_LIMIT, PageQuery, page_answer, page_response
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response, json_response
@@ -136,12 +135,7 @@ async def list_queues(request: ApiRequest, query: PageQuery) -> Response:
     "PUT",
     "/queues/{queue}",
     CHANGED,
-    Answer(
-        400,
-        "The weight cannot be.",
-        ErrorBody,
-        examples={"zero": ErrorBody(error="weight must be >= 1")},
-    ),
+    refused(400, "The weight cannot be.", "weight must be >= 1"),
     role=Role.ADMIN,
 )
 async def set_queue_weight(request: ApiRequest, queue: str, body: QueueWeight) -> Response:
@@ -164,12 +158,7 @@ async def set_queue_weight(request: ApiRequest, queue: str, body: QueueWeight) -
         examples={"begun": QueueDeletionBody(operation_id="qdel-1767225600000-mail")},
         links={"operation": ("read_operation", {"id": "$response.body#/operation_id"})},
     ),
-    Answer(
-        400,
-        "It holds unfinished jobs.",
-        ErrorBody,
-        examples={"not empty": ErrorBody(error="queue is not empty; retry with force=true")},
-    ),
+    refused(400, "It holds unfinished jobs.", "queue is not empty; retry with force=true"),
     role=Role.ADMIN,
 )
 async def delete_queue(request: ApiRequest, queue: str, query: DeleteQueue) -> Response:
@@ -211,12 +200,7 @@ async def sample_queue_memory(request: ApiRequest, body: MemorySample) -> Respon
     "PUT",
     "/queues/{queue}/enqueue-limit",
     CHANGED,
-    Answer(
-        400,
-        "The limit cannot be.",
-        ErrorBody,
-        examples={"too large": ErrorBody(error="max_unfinished_jobs is too large")},
-    ),
+    refused(400, "The limit cannot be.", "max_unfinished_jobs is too large"),
     role=Role.ADMIN,
 )
 async def set_enqueue_limit(request: ApiRequest, queue: str, body: EnqueueLimit) -> Response:
@@ -276,11 +260,8 @@ async def resume_queue(request: ApiRequest, queue: str) -> Response:
         list[HistoryBucket],
         examples={"history": [HistoryBucket(at_ms=1_767_225_600_000, arrived=90, completed=85)]},
     ),
-    Answer(
-        400,
-        "The buckets are too short.",
-        ErrorBody,
-        examples={"bucket": ErrorBody(error="bucket_ms must be >= 60000 (the stored granularity)")},
+    refused(
+        400, "The buckets are too short.", "bucket_ms must be >= 60000 (the stored granularity)"
     ),
 )
 async def read_queue_history(request: ApiRequest, queue: str, query: HistoryQuery) -> Response:

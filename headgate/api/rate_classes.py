@@ -6,8 +6,7 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from headgate.api.errors import ErrorBody
-from headgate.api.operations import Answer, operation
+from headgate.api.operations import Answer, operation, refused
 from headgate.api.paging import BAD_LIMIT, PageQuery, page_answer, page_response
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response, json_response
@@ -25,12 +24,7 @@ _EXAMPLE: Final = RateClass(
     jobs_waiting=3,
     paused=False,
 )
-_NOT_FOUND: Final = Answer(
-    404,
-    "No rate class has this name.",
-    ErrorBody,
-    examples={"unknown": ErrorBody(error="not found: rate class smtp")},
-)
+_NOT_FOUND: Final = refused(404, "No rate class has this name.", "not found: rate class smtp")
 
 
 class RateClassBody(msgspec.Struct, kw_only=True, frozen=True):
@@ -92,14 +86,8 @@ async def read_rate_class(request: ApiRequest, name: str) -> Response:
             for name in ("read_rate_class", "delete_rate_class")
         },
     ),
-    Answer(
-        400,
-        "These terms cannot be.",
-        ErrorBody,
-        examples={
-            "window": ErrorBody(error="window_ms must be >= 1"),
-            "limit": ErrorBody(error="limit must be >= 0 and burst >= 1"),
-        },
+    refused(
+        400, "These terms cannot be.", "window_ms must be >= 1", "limit must be >= 0 and burst >= 1"
     ),
     role=Role.ADMIN,
 )

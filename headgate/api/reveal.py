@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from headgate.api.auditing import audit_record
 from headgate.api.config import PayloadRevealer
-from headgate.api.errors import ErrorBody, Refusal
-from headgate.api.operations import Answer, operation
+from headgate.api.errors import Refusal
+from headgate.api.operations import Answer, operation, refused
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import json_response
 from headgate.client.payloads import UndecodablePayload
@@ -31,13 +31,7 @@ class Revealed(msgspec.Struct, frozen=True):
 
 
 def _refused(status: int, description: str, error: str) -> Answer:
-    return Answer(
-        status,
-        description,
-        ErrorBody,
-        headers=_HEADERS,
-        examples={error: ErrorBody(error=error)},
-    )
+    return refused(status, description, error, headers=_HEADERS)
 
 
 @operation(

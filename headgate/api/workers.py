@@ -6,8 +6,7 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from headgate.api.errors import ErrorBody
-from headgate.api.operations import Answer, operation
+from headgate.api.operations import Answer, operation, refused
 from headgate.api.paging import BAD_LIMIT, PageQuery, page_answer, page_response
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response, json_response
@@ -96,22 +95,12 @@ async def list_workers(request: ApiRequest, query: PageQuery) -> Response:
     "POST",
     "/workers/{worker_id}/signal",
     Answer(204, "It will be told at its next heartbeat."),
-    Answer(
+    refused(
         400,
         "There is no such command.",
-        ErrorBody,
-        examples={
-            "unknown command": ErrorBody(
-                error="command must be quiet, resume, restart, terminate, or resign"
-            )
-        },
+        "command must be quiet, resume, restart, terminate, or resign",
     ),
-    Answer(
-        404,
-        "No worker has this id.",
-        ErrorBody,
-        examples={"unknown": ErrorBody(error="not found: worker host-7-4711")},
-    ),
+    refused(404, "No worker has this id.", "not found: worker host-7-4711"),
     role=Role.OPERATOR,
 )
 async def signal_worker(request: ApiRequest, worker_id: str, body: SignalBody) -> Response:

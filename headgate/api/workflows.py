@@ -6,9 +6,9 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from headgate.api.errors import DuplicateBody, ErrorBody, absent
+from headgate.api.errors import DuplicateBody, absent
 from headgate.api.jobs import ROW_ID_CURSOR, parse_row_id
-from headgate.api.operations import Answer, operation
+from headgate.api.operations import Answer, operation, refused
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response, json_response
 from headgate.api.wire import U32, Count
@@ -72,11 +72,8 @@ _SNAPSHOT: Final = WorkflowSnapshot(
 )
 
 _DONE: Final = Answer(204, "Done.")
-_NOT_FOUND: Final = Answer(
-    404,
-    "No workflow has this id, or no node has this name.",
-    ErrorBody,
-    examples={"unknown": ErrorBody(error="not found: workflow import-7")},
+_NOT_FOUND: Final = refused(
+    404, "No workflow has this id, or no node has this name.", "not found: workflow import-7"
 )
 
 
@@ -137,12 +134,7 @@ async def list_workflows(request: ApiRequest, query: ListWorkflows) -> Response:
             "cancel": ("cancel_workflow", {"id": "$response.body#/workflow_id"}),
         },
     ),
-    Answer(
-        404,
-        "No workflow has this id.",
-        ErrorBody,
-        examples={"no such workflow": ErrorBody(error="no such workflow")},
-    ),
+    refused(404, "No workflow has this id.", "no such workflow"),
 )
 async def read_workflow(request: ApiRequest, id: str) -> Response:
     """Read a workflow with all its nodes, each after those it depends on.
@@ -159,25 +151,17 @@ async def read_workflow(request: ApiRequest, id: str) -> Response:
     "POST",
     "/workflows/{id}/retry",
     _DONE,
-    Answer(
+    refused(
         400,
         "There is nothing to retry.",
-        ErrorBody,
-        examples={
-            "all well": ErrorBody(error="workflow import-7 has no failed node"),
-            "gone": ErrorBody(error="node extract is gone and cannot be retried"),
-        },
+        "workflow import-7 has no failed node",
+        "node extract is gone and cannot be retried",
     ),
     _NOT_FOUND,
-    Answer(
+    refused(
         409,
         "The workflow was changed meanwhile.",
-        ErrorBody,
-        examples={
-            "revision": ErrorBody(
-                error="revision conflict: workflow import-7 has revision 2, not 1"
-            )
-        },
+        "revision conflict: workflow import-7 has revision 2, not 1",
     ),
     Answer(
         409,
@@ -207,12 +191,7 @@ async def retry_workflow(request: ApiRequest, id: str, body: RetryWorkflow) -> R
     "POST",
     "/workflows/{id}/cancel",
     _DONE,
-    Answer(
-        400,
-        "All of it has ended.",
-        ErrorBody,
-        examples={"ended": ErrorBody(error="workflow import-7 has ended")},
-    ),
+    refused(400, "All of it has ended.", "workflow import-7 has ended"),
     _NOT_FOUND,
     role=Role.OPERATOR,
 )
