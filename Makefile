@@ -5,7 +5,7 @@ RUNS = import sys; sys.version_info >= (3, 11) and print(sys.executable)
 PYTHON ?= $(firstword $(foreach name,$(PYTHONS),$(shell $(name) -c '$(RUNS)' 2>/dev/null)))
 BIN = .venv/bin
 
-.PHONY: setup test fuzz stress mutations lint demo bench openapi clean
+.PHONY: setup test test-console fuzz stress mutations lint demo bench openapi clean
 
 setup: .venv/.ready
 
@@ -22,6 +22,9 @@ setup: .venv/.ready
 
 test: setup lint
 	$(BIN)/python -m pytest -n auto
+
+test-console: setup
+	$(BIN)/python -m pytest -n auto tests/console
 
 fuzz: setup
 	HEADGATE_CONTRACT_EXAMPLES=200 $(BIN)/python -m pytest -n auto --timeout 3600 \

@@ -1,4 +1,4 @@
-"""The control API as an ASGI application, to be served alone or mounted in another one."""
+"""The control API and its console as an ASGI application, to be served alone or mounted."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,7 @@ from starlette.middleware import Middleware
 
 from headgate.api.boundary import Boundary
 from headgate.api.config import ApiConfig
+from headgate.api.console import console_routes
 from headgate.api.endpoint import PathEndpoint
 from headgate.api.errors import EXCEPTION_HANDLERS
 from headgate.api.hosts import LocalNamesOnly
@@ -27,7 +28,7 @@ def create_app(
 
     The database may be away when the application starts and at any time later: what needs it is
     answered 503 until it is back. Below another application (`Mount("/jobs", create_app(store))`)
-    it works the same, with its prefix after that of the mount.
+    it works the same, with its prefix after that of the mount and the console at `/jobs/`.
     """
     config = config or ApiConfig()
     api = Api(store, config, tuple(operations))
@@ -38,9 +39,10 @@ def create_app(
     if config.local_names_only:
         middleware.append(Middleware(LocalNamesOnly))
     application = Starlette(middleware=middleware, exception_handlers=EXCEPTION_HANDLERS)
-    application.router = RawRouter(
-        [RawRoute(path, PathEndpoint(group, api)) for path, group in by_path.items()]
-    )
+    routes = [RawRoute(path, PathEndpoint(group, api)) for path, group in by_path.items()]
+    if config.console:
+        routes += console_routes()
+    application.router = RawRouter(routes)
     application.state.broadcaster = api.broadcaster
     return application
 

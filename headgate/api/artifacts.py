@@ -11,7 +11,7 @@ from headgate.api.operations import Answer, operation, refused
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import json_response
 from headgate.model.access import Role
-from headgate.model.artifacts import Checkpoint, Output, Progress
+from headgate.model.artifacts import Checkpoint, Kept, Output, Progress
 from headgate.model.job import Stored
 
 _STEPS: Final = Checkpoint(
@@ -25,9 +25,32 @@ _STEPS: Final = Checkpoint(
     crashes_by_step={"resize": 1},
 )
 
+_PROGRESS: Final = Progress(
+    current=42, total=100, message=None, fence=2, updated_at_ms=1_767_225_600_000
+)
+
 
 def _nothing(subject: str) -> Answer:
     return refused(404, f"There is no {subject}, or no such job.", f"no {subject} for job")
+
+
+@operation(
+    "GET",
+    "/jobs/{id}/artifacts",
+    Answer(
+        200,
+        "What there is.",
+        Kept,
+        examples={"running": Kept(result_bytes=None, output_bytes=4, progress=_PROGRESS)},
+    ),
+    NO_SUCH_JOB,
+)
+async def read_artifacts(request: ApiRequest, id: str) -> Response:
+    """Tell what a job has left so far: progress, and how many bytes of output and result."""
+    kept = await request.store.artifacts.kept(id)
+    if kept is None:
+        raise absent("no such job")
+    return json_response(kept)
 
 
 @operation(
@@ -88,11 +111,7 @@ async def read_output(request: ApiRequest, id: str) -> Response:
         200,
         "The newest report of progress.",
         Progress,
-        examples={
-            "progress": Progress(
-                current=42, total=100, message=None, fence=2, updated_at_ms=1_767_225_600_000
-            )
-        },
+        examples={"progress": _PROGRESS},
     ),
     _nothing("progress"),
 )

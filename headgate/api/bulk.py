@@ -8,11 +8,12 @@ from starlette.responses import Response
 
 from headgate.api.errors import absent
 from headgate.api.operations import Answer, operation, refused
+from headgate.api.paging import BAD_LIMIT, PageQuery, page_answer, page_response
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import json_response
 from headgate.api.wire import Milliseconds, narrower
 from headgate.model.access import Role
-from headgate.model.operation import JobSelector, Operation
+from headgate.model.operation import JobSelector, Operation, OperationEntry
 from headgate.model.operators import ARCHIVE_REFUSED, BULK_ACTIONS
 
 _Text = Annotated[str, narrower(pattern=r"^[^\u0000]*$")]
@@ -28,6 +29,13 @@ _PENDING: Final = Operation(
 _RUNNING: Final = msgspec.structs.replace(_PENDING, status="running", affected=500)
 _CANCELLED: Final = msgspec.structs.replace(_RUNNING, status="cancelled")
 _COUNTED: Final = msgspec.structs.replace(_PENDING, status="completed", dry_run=True)
+_LISTED: Final = OperationEntry(
+    **msgspec.structs.asdict(_RUNNING),
+    action="retry",
+    selector={"queue": "mail"},
+    created_at_ms=1_767_225_600_000,
+    finished_at_ms=None,
+)
 _LINKS: Final = {
     name: (name, {"id": "$response.body#/id"}) for name in ("read_operation", "cancel_operation")
 }
@@ -97,6 +105,25 @@ async def act_in_bulk(request: ApiRequest, body: BulkBody) -> Response:
     selector = JobSelector(**msgspec.structs.asdict(body.selector))
     operation = await request.store.operations.create(body.action, selector, dry_run=body.dry_run)
     return json_response(operation, 202)
+
+
+@operation(
+    "GET",
+    "/operations",
+    page_answer(
+        "A page of the operations: unfinished ones, then finished ones, the newest of each first.",
+        OperationEntry,
+        operations=[_LISTED],
+        links={"first": ("read_operation", {"id": "$response.body#/0/id"})},
+    ),
+    BAD_LIMIT,
+)
+async def list_operations(request: ApiRequest, query: PageQuery) -> Response:
+    """List operations.
+
+    Finished ones are kept for 7 days.
+    """
+    return page_response(await request.store.operations.page(query.page))
 
 
 @operation(

@@ -26,6 +26,7 @@ class ApiConfig(msgspec.Struct, kw_only=True, frozen=True):
     """Everything off and open unless it says otherwise. Raises `InvalidRequest` for what cannot be.
 
     - `read_only` refuses every mutation, whoever asks.
+    - `console` false serves the API alone, without the web console at `/`.
     - `payloads` false never hands out what jobs carry, though it was asked for.
     - `tokens` are those that are let in; with `require_token` those of the database are enough.
       Either of them lets nobody else in, except whom `authentication` knows, which is asked first:
@@ -43,6 +44,7 @@ class ApiConfig(msgspec.Struct, kw_only=True, frozen=True):
     """
 
     read_only: bool = False
+    console: bool = True
     payloads: bool = True
     tokens: tuple[AccessToken, ...] = ()
     require_token: bool = False

@@ -24,6 +24,16 @@ from headgate.model.queue import (
 DONE: Final = Answer(204, "Done, or it was so already.")
 CHANGED: Final = Answer(200, "Done. No body.")
 
+HISTORY: Final = Answer(
+    200,
+    "Buckets in which something happened, oldest first, at most 10,000.",
+    list[HistoryBucket],
+    examples={"history": [HistoryBucket(at_ms=1_767_225_600_000, arrived=90, completed=85)]},
+)
+SHORT_BUCKETS: Final = refused(
+    400, "The buckets are too short.", "bucket_ms must be >= 60000 (the stored granularity)"
+)
+
 _EXAMPLE: Final = QueueStatistics(
     queue="mail",
     weight=1,
@@ -254,15 +264,8 @@ async def resume_queue(request: ApiRequest, queue: str) -> Response:
 @operation(
     "GET",
     "/queues/{queue}/history",
-    Answer(
-        200,
-        "Buckets in which something happened, oldest first, at most 10,000.",
-        list[HistoryBucket],
-        examples={"history": [HistoryBucket(at_ms=1_767_225_600_000, arrived=90, completed=85)]},
-    ),
-    refused(
-        400, "The buckets are too short.", "bucket_ms must be >= 60000 (the stored granularity)"
-    ),
+    HISTORY,
+    SHORT_BUCKETS,
 )
 async def read_queue_history(request: ApiRequest, queue: str, query: HistoryQuery) -> Response:
     """Count what arrived and what was completed, over time.

@@ -113,14 +113,20 @@ async def serve(
             on_signal=lambda: end_streams(application),
         )
         async with _folding(store, enabled=not config.read_only):
-            announce(f"serving {url_of(listening)}")
+            announce(serving(listening, config))
             await server.serve(sockets=[listening])
 
 
-def url_of(listening: socket.socket) -> str:
-    """Where the API is found on `listening`."""
+def serving(listening: socket.socket, config: ApiConfig) -> str:
+    """The line that tells people where to look."""
+    console = f" and the console at {url_of(listening, '/')}" if config.console else ""
+    return f"serving {url_of(listening)}{console}"
+
+
+def url_of(listening: socket.socket, path: str = PREFIX) -> str:
+    """Where the API, or another `path`, is found on `listening`."""
     host, port = listening.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}{PREFIX}"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
 
 
 @asynccontextmanager

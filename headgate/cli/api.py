@@ -16,7 +16,7 @@ import typer
 
 from headgate.api.config import ApiConfig
 from headgate.api.processes import Processes, take_over
-from headgate.api.server import check_start, listen, serve, url_of
+from headgate.api.server import check_start, listen, serve, serving
 from headgate.api.tokens import read_tokens
 from headgate.cli.targets import load_target
 from headgate.model.errors import InvalidRequest
@@ -96,7 +96,7 @@ def api(
             return
         arguments = _arguments(target, tokens, config, allow_unauthenticated)
         command = [sys.executable, "-m", "headgate.cli", *arguments]
-        asyncio.run(_supervise(settings, command, workers, listening))
+        asyncio.run(_supervise(settings, command, workers, listening, config))
 
 
 def load_config(target: str) -> ApiConfig:
@@ -142,12 +142,16 @@ def _serve(
 
 
 async def _supervise(
-    settings: StoreSettings, command: list[str], count: int, listening: socket.socket
+    settings: StoreSettings,
+    command: list[str],
+    count: int,
+    listening: socket.socket,
+    config: ApiConfig,
 ) -> None:
     # Looked at here, so that what waiting does not cure is said once, and not by every process.
     async with Store(settings) as store:
         await check_start(store)
-    _say(f"serving {url_of(listening)}")
+    _say(serving(listening, config))
     await Processes(command, count, listening).run()
 
 

@@ -42,6 +42,16 @@ class Progress(msgspec.Struct, kw_only=True):
     updated_at_ms: int
 
 
+class Kept(msgspec.Struct, kw_only=True, frozen=True):
+    """What there is of a job beside itself: the progress, and how many bytes of the rest; null for
+    what there is none of.
+    """
+
+    result_bytes: int | None
+    output_bytes: int | None
+    progress: Progress | None
+
+
 class Steps(msgspec.Struct, kw_only=True):
     """Where a handler stands among its steps, as it writes it down before it goes on.
 

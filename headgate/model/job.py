@@ -180,6 +180,13 @@ class JobFilter(msgspec.Struct, kw_only=True, frozen=True):
     tags_any: tuple[str, ...] = ()
 
 
+class DeadLetters(msgspec.Struct, frozen=True):
+    """Jobs that failed for good lately; `approximate` says that there are more of them."""
+
+    count: int
+    approximate: bool
+
+
 class JobPage(msgspec.Struct, kw_only=True):
     """Newest first. A `next_cursor` with a short page means: searched this far, continue."""
 

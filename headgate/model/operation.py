@@ -13,6 +13,7 @@ DELETE_QUEUE: Final = "delete_queue"
 """The action of an operation that deletes a queue with all its jobs."""
 
 STATUSES_OPEN: Final = ("pending", "running")
+STATUSES_OVER: Final = ("completed", "failed", "cancelled")
 
 
 class JobSelector(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
@@ -55,6 +56,19 @@ class Operation(msgspec.Struct, kw_only=True):
     total_estimated: int
     dry_run: bool
     error: str | None
+
+
+class OperationEntry(Operation, kw_only=True):
+    """An operation in the list of them, with what it was asked for.
+
+    `selector` has the conditions that were given; that of the deletion of a queue names the queue.
+    `finished_at_ms` is null while it is not over.
+    """
+
+    action: str
+    selector: dict[str, str | int | None]
+    created_at_ms: int
+    finished_at_ms: int | None
 
 
 def judge_bulk(action: str, selector: JobSelector) -> None:

@@ -125,6 +125,12 @@ class Schedule(msgspec.Struct, kw_only=True, frozen=True):
     retention_ms: int
 
 
+class ScheduleDetail(Schedule, kw_only=True, frozen=True):
+    """A schedule with what its jobs carry, where that was asked for."""
+
+    payload: bytes | msgspec.UnsetType = msgspec.UNSET
+
+
 class ScheduleEvent(msgspec.Struct, kw_only=True, frozen=True):
     """What became of one tick. `job_id` is its job, or the one that stood in its way."""
 

@@ -31,6 +31,13 @@ from headgate.queries.states import is_state
 from headgate.tables import job
 
 _JOB_ID: Final[Any] = bindparam("job_id", type_=Text)
+_PROGRESS: Final = (
+    job.c.progress_current,
+    job.c.progress_total,
+    job.c.progress_message,
+    job.c.progress_fence,
+    job.c.progress_updated_at_ms,
+)
 
 
 def _held() -> tuple[ColumnElement[bool], ...]:
@@ -132,10 +139,11 @@ def read_output() -> Select[Any]:
 @cache
 def read_progress() -> Select[Any]:
     """The fields of `Progress` in their order, when the job has reported some."""
-    return _of_job(
-        job.c.progress_current,
-        job.c.progress_total,
-        job.c.progress_message,
-        job.c.progress_fence,
-        job.c.progress_updated_at_ms,
-    ).where(job.c.progress_total.is_not(None))
+    return _of_job(*_PROGRESS).where(job.c.progress_total.is_not(None))
+
+
+@cache
+def read_kept() -> Select[Any]:
+    """The fields of `Progress`, and the sizes of result and output, when there is such a job."""
+    sizes = (func.octet_length(job.c.result_bytes), func.octet_length(job.c.output_bytes))
+    return _of_job(*_PROGRESS, *sizes)

@@ -19,13 +19,15 @@ from sqlalchemy import (
     literal_column,
     select,
     tuple_,
+    union_all,
     update,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert
 
-from headgate.model.operation import STATUSES_OPEN
+from headgate.model.operation import STATUSES_OPEN, STATUSES_OVER
 from headgate.queries.clock import instant
 from headgate.queries.literals import number, word
+from headgate.queries.shapes import page_offset, page_size
 from headgate.tables import job, job_state, operation
 
 _OPERATION_ID: Final[Any] = bindparam("operation_id", type_=Text)
@@ -43,6 +45,10 @@ _ANSWER: Final = (
 
 def _is_open() -> ColumnElement[bool]:
     return operation.c.status.in_([word(status) for status in STATUSES_OPEN])
+
+
+def _is_over() -> ColumnElement[bool]:
+    return operation.c.status.in_([word(status) for status in STATUSES_OVER])
 
 
 @cache
@@ -89,6 +95,39 @@ def set_estimate() -> Executable:
 @cache
 def one_operation() -> Select[Any]:
     return select(*_ANSWER).where(operation.c.id == _OPERATION_ID)
+
+
+@cache
+def page_of_operations() -> Select[Any]:
+    """A page of the operations as they are listed: unfinished ones, then finished ones, the newest
+    of each first.
+    """
+    listed = (
+        *_ANSWER,
+        operation.c.action,
+        cast(operation.c.selector, Text).label("selector"),
+        operation.c.created_at_ms,
+        func.nullif(operation.c.finished_at_ms, number(0)).label("finished_at_ms"),
+    )
+    until = page_size() + page_offset()
+    streams = [
+        select(*listed, number(rank).label("rank"), since.label("since"))
+        .where(condition)
+        .order_by(since.desc(), operation.c.id.desc())
+        .limit(until)
+        .subquery(name)
+        for rank, name, condition, since in (
+            (0, "unfinished", _is_open(), operation.c.created_at_ms),
+            (1, "finished", _is_over(), operation.c.finished_at_ms),
+        )
+    ]
+    found = union_all(*(select(stream) for stream in streams)).subquery("found")
+    return (
+        select(*(column for column in found.c if column.name not in ("rank", "since")))
+        .order_by(found.c.rank, found.c.since.desc(), found.c.id.desc())
+        .limit(page_size())
+        .offset(page_offset())
+    )
 
 
 @cache

@@ -21,8 +21,10 @@ from sqlalchemy import (
     case,
     column,
     delete,
+    false,
     func,
     select,
+    true,
     tuple_,
     update,
 )
@@ -83,9 +85,21 @@ def put_schedule(*, declared: bool) -> Executable:
 
 
 @cache
-def one_schedule() -> Select[Any]:
+def one_schedule(*, payload: bool = False) -> Select[Any]:
     """A schedule as it is shown."""
-    return select(*(schedule.c[name] for name in _SHOWN)).where(schedule.c.id == _id())
+    shown = (*_SHOWN, "payload") if payload else _SHOWN
+    return select(*(schedule.c[name] for name in shown)).where(schedule.c.id == _id())
+
+
+@cache
+def set_schedule_paused(*, paused: bool) -> Executable:
+    """Stops the ticks of a schedule or lets them go on; no row when there is none."""
+    return (
+        update(schedule)
+        .where(schedule.c.id == _id())
+        .values(paused=true() if paused else false(), updated_at_ms=instant())
+        .returning(schedule.c.id)
+    )
 
 
 @cache

@@ -1,6 +1,6 @@
 """What a handler leaves with its job while it runs: written under its lease, read by anyone."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -8,6 +8,7 @@ from sqlalchemy import Executable
 
 from headgate.model.artifacts import (
     Checkpoint,
+    Kept,
     Output,
     Progress,
     Stamp,
@@ -21,6 +22,7 @@ from headgate.model.job import Claim, Lease, Stored
 from headgate.model.limits import is_storable
 from headgate.queries.artifacts import (
     read_checkpoint,
+    read_kept,
     read_output,
     read_progress,
     read_result,
@@ -44,6 +46,10 @@ class _StoredSteps(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode_steps: Final = msgspec.json.Decoder(_StoredSteps).decode
+
+
+def _progress(fields: Iterable[Any]) -> Progress:
+    return Progress(**dict(zip(Progress.__struct_fields__, fields, strict=True)))
 
 
 class Artifacts:
@@ -103,9 +109,19 @@ class Artifacts:
     async def progress(self, job_id: str) -> Progress | None:
         """The newest report of progress; None without one, or without such a job."""
         row = await self._read(read_progress(), job_id)
+        return None if row is None else _progress(row)
+
+    async def kept(self, job_id: str) -> Kept | None:
+        """What there is of all these, without their bytes; None when there is no such job."""
+        row = await self._read(read_kept(), job_id)
         if row is None:
             return None
-        return Progress(**dict(zip(Progress.__struct_fields__, row, strict=True)))
+        *progress, result_bytes, output_bytes = row
+        return Kept(
+            result_bytes=result_bytes,
+            output_bytes=output_bytes,
+            progress=None if row["progress_total"] is None else _progress(progress),
+        )
 
     async def checkpoint(self, job_id: str) -> Checkpoint | None:
         """The steps of the job, all empty when it has none; None when there is no such job."""

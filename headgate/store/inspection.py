@@ -4,13 +4,16 @@ from typing import Any, Final
 
 import msgspec
 
-from headgate.model.job import Job, JobFilter, JobPage, PeriodicOrigin
-from headgate.model.limits import is_storable
+from headgate.model.job import DeadLetters, Job, JobFilter, JobPage, PeriodicOrigin
+from headgate.model.limits import MAX_MS, is_storable
+from headgate.queries.dead_letters import count_dead_letters
 from headgate.queries.jobs import one_job, probe
 from headgate.store.database import Database, Row
 from headgate.store.search import search_jobs
 
 MAX_PAGE: Final = 200
+
+_NEWEST: Final = 2**63 - 1
 
 _decode_errors: Final = msgspec.json.Decoder(list[dict[str, Any]]).decode
 _decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
@@ -44,6 +47,14 @@ class Inspection:
             jobs=[_job(row, payload=False) for row in found.rows],
             next_cursor=None if found.next_cursor is None else str(found.next_cursor),
         )
+
+    async def dead_letters(self, since_ms: int) -> DeadLetters:
+        """How many jobs ended archived or undecodable from an instant on."""
+        (row,) = await self._database.fetch(
+            count_dead_letters(),
+            {"since_ms": max(0, min(since_ms, MAX_MS)), "before_id": _NEWEST},
+        )
+        return DeadLetters(*row)
 
 
 def _job(row: Row, *, payload: bool) -> Job:

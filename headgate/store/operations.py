@@ -14,17 +14,20 @@ from headgate.model.operation import (
     DELETE_QUEUE,
     JobSelector,
     Operation,
+    OperationEntry,
     QueueDeletion,
     conditions,
     judge_bulk,
     reached_states,
 )
+from headgate.model.page import Page, PageRequest
 from headgate.queries.bulk import count_jobs, estimate
 from headgate.queries.operations import (
     begin_operation,
     end_operation,
     one_operation,
     open_operations,
+    page_of_operations,
     set_estimate,
 )
 from headgate.queries.queue_deletion import (
@@ -47,6 +50,7 @@ _FAILURE: Final = "internal error; the log of the worker that ran the batch has 
 _LIVE: Final = tuple(state for state in State if state in LIVE)
 
 _encode: Final = msgspec.json.Encoder().encode
+_decode_selector: Final = msgspec.json.Decoder(dict[str, str | int | None]).decode
 _decode_deletion: Final = msgspec.json.Decoder(QueueDeletion).decode
 
 logger = logging.getLogger("headgate.store")
@@ -88,6 +92,18 @@ class Operations:
             return None
         rows = await self._database.fetch(one_operation(), {"operation_id": operation_id})
         return Operation(**rows[0]) if rows else None
+
+    async def page(self, request: PageRequest) -> Page[OperationEntry]:
+        """A page of the operations that are kept: unfinished ones, then finished ones, the newest
+        of each first. Raises `InvalidRequest` for a size it cannot have.
+        """
+        rows = await self._database.fetch(page_of_operations(), request.parameters())
+        return request.page(
+            [
+                OperationEntry(**{**row, "selector": _decode_selector(row["selector"])})
+                for row in map(dict, rows)
+            ]
+        )
 
     async def cancel(self, operation_id: str) -> Operation:
         """Ends an operation after the batch in flight; what was done stays done.

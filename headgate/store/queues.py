@@ -21,7 +21,7 @@ from headgate.model.queue import (
 from headgate.queries.blocked import blocked_jobs
 from headgate.queries.clock import MINUTE_MS
 from headgate.queries.counts import count_jobs
-from headgate.queries.history import MAX_BUCKETS, queue_history
+from headgate.queries.history import MAX_BUCKETS, history
 from headgate.queries.memory import MAX_JOBS, sample_memory
 from headgate.queries.partitions import waiting_partitions
 from headgate.queries.queue_settings import (
@@ -68,27 +68,27 @@ class Queues:
         )
 
     async def history(
-        self, queue: str, *, since_ms: int = 0, bucket_ms: int = MINUTE_MS
+        self, queue: str | None = None, *, since_ms: int = 0, bucket_ms: int = MINUTE_MS
     ) -> list[HistoryBucket]:
-        """What arrived and was completed from `since_ms` on, oldest first, without empty buckets.
+        """What arrived and was completed from `since_ms` on, oldest first, without empty buckets;
+        of one queue, or of all together.
 
-        At most 10,000 buckets, the last ones up to now. Raises `InvalidRequest` for buckets that
-        are narrower than a minute.
+        At most 10,000 buckets, the last ones up to now, and of all queues those of the newest
+        100,000 minutes of a queue. Raises `InvalidRequest` for buckets narrower than a minute.
         """
         if bucket_ms < MINUTE_MS:
             raise InvalidRequest("bucket_ms must be >= 60000 (the stored granularity)")
-        if not is_storable(queue):
+        if queue is not None and not is_storable(queue):
             return []
         width_ms = min(bucket_ms, MAX_MS)
-        rows = await self._database.fetch(
-            queue_history(),
-            {
-                "wanted_queue": queue,
-                "since_ms": max(0, min(since_ms, MAX_MS)),
-                "width_ms": width_ms,
-                "span_ms": width_ms * MAX_BUCKETS,
-            },
-        )
+        parameters: dict[str, str | int] = {
+            "since_ms": max(0, min(since_ms, MAX_MS)),
+            "width_ms": width_ms,
+            "span_ms": width_ms * MAX_BUCKETS,
+        }
+        if queue is not None:
+            parameters["wanted_queue"] = queue
+        rows = await self._database.fetch(history(one_queue=queue is not None), parameters)
         return [HistoryBucket(*row) for row in reversed(rows)]
 
     async def partitions(self, queue: str, request: PageRequest) -> Page[Partition]:

@@ -1,6 +1,7 @@
 """Schedules: defining them, reading them, and taking up what is due."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -15,13 +16,14 @@ from headgate.model.periodic import (
     DueSchedule,
     Schedule,
     ScheduleDefinition,
+    ScheduleDetail,
     ScheduleEvent,
     ScheduleEventPage,
     Tick,
     check_definition,
     manual_request,
 )
-from headgate.model.schedule import next_after
+from headgate.model.schedule import next_after, validate
 from headgate.queries.schedules import (
     delete_schedule,
     due_schedules,
@@ -33,6 +35,7 @@ from headgate.queries.schedules import (
     prune_schedules,
     put_schedule,
     read_clock,
+    set_schedule_paused,
 )
 from headgate.store.database import Executor, Row, Session
 from headgate.store.notifier import Notifier
@@ -66,9 +69,35 @@ class Schedules:
         check_definition(definition)
         await self._database.transact(lambda session: put(session, definition))
 
-    async def get(self, schedule_id: str) -> Schedule | None:
+    async def get(
+        self, schedule_id: str, *, include_payload: bool = False
+    ) -> ScheduleDetail | None:
         """The schedule of this id, or None."""
-        return next(iter(await self._read(one_schedule(), schedule_id, _shown)), None)
+        statement = one_schedule(payload=include_payload)
+        found = await self._read(statement, schedule_id, lambda row: ScheduleDetail(**row))
+        return next(iter(found), None)
+
+    async def set_paused(self, schedule_id: str, *, paused: bool) -> None:
+        """Stops the ticks of a schedule, or lets them go on. Raises `NotFound`.
+
+        What it missed meanwhile is made up for as the schedule says.
+        """
+        check_characters("schedule id", schedule_id)
+        statement = set_schedule_paused(paused=paused)
+        if not await self._database.fetch(statement, {"schedule_id": schedule_id}):
+            raise NotFound(f"schedule {schedule_id}")
+
+    async def preview(self, spec: str, count: int) -> list[int]:
+        """The next ticks that a spec would have from now on. Raises `InvalidRequest`."""
+        check_characters("spec", spec)
+        validate(spec)
+        at = (await self._database.fetch(read_clock()))[0]["now_ms"]
+        ticks: list[int] = []
+        with suppress(InvalidRequest):  # the calendar ends
+            while len(ticks) < count:
+                at = next_after(spec, at)
+                ticks.append(at)
+        return ticks
 
     async def definition(self, schedule_id: str) -> ScheduleDefinition | None:
         """How the schedule of this id was defined, payload included, or None."""

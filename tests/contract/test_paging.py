@@ -10,7 +10,7 @@ from headgate.api.paging import PageQuery
 from headgate.api.table import OPERATIONS
 from headgate.model.job import WorkerBeat
 from headgate.store.store import Store
-from headgate.tables import quarantine
+from headgate.tables import operation, quarantine
 from tests.contract.client import Client
 from tests.contract.jobs import enqueue
 
@@ -69,6 +69,15 @@ async def make_quarantine(client: Client, store: Store) -> None:
         )
 
 
+async def make_operations(client: Client, store: Store) -> None:
+    for place, name in enumerate(reversed(NAMES)):
+        await store.database.fetch(
+            insert(operation).values(
+                id=name, action="delete", selector='{"queue": "q"}', created_at_ms=place
+            )
+        )
+
+
 LISTS: dict[str, tuple[str, Callable[[Client, Store], Awaitable[None]]]] = {
     "/queues": ("queue", make_queues),
     "/partitions?queue=q": ("partition_key", make_partitions),
@@ -77,6 +86,7 @@ LISTS: dict[str, tuple[str, Callable[[Client, Store], Awaitable[None]]]] = {
     "/periodic": ("id", make_schedules),
     "/workers": ("worker_id", make_workers),
     "/quarantine": ("fingerprint", make_quarantine),
+    "/operations": ("id", make_operations),
 }
 
 

@@ -149,6 +149,8 @@ MUTATIONS: Final[Mapping[str, tuple[Prepare, Any, int]]] = {
     "release_fingerprint": (a_quarantine, None, 204),
     "put_schedule": (nothing, SCHEDULE, 200),
     "delete_schedule": (a_schedule, None, 204),
+    "pause_schedule": (a_schedule, None, 204),
+    "resume_schedule": (a_schedule, None, 204),
     "signal_worker": (a_worker, {"command": "quiet"}, 204),
     "retry_workflow": (a_failed_workflow, {"expected_revision": 1}, 204),
     "cancel_workflow": (a_workflow, None, 204),

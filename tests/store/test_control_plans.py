@@ -15,7 +15,9 @@ from headgate.queries import (
     archive,
     archive_months,
     bulk,
+    dead_letters,
     duties,
+    history,
     ledger,
     operations,
     operators,
@@ -57,7 +59,7 @@ INSERT INTO headgate_audit (at_ms, identity, role, method, route, target, idempo
 SELECT (extract(epoch from now()) * 1000)::bigint, 'ada', 'admin', 'POST', '/', '', '', 204
 FROM generate_series(1, 5000);
 INSERT INTO headgate_operation (id, action, selector, status, created_at_ms, finished_at_ms)
-SELECT 'op' || n, 'delete', '{}', 'completed', 1, (extract(epoch from now()) * 1000)::bigint
+SELECT 'op' || n, 'delete', '{}', 'completed', 1, (extract(epoch from now()) * 1000)::bigint - n
 FROM generate_series(1, 5000) AS n;
 INSERT INTO headgate_effect SELECT 'e' || n, (extract(epoch from now()) * 1000)::bigint
 FROM generate_series(1, 5000) AS n;
@@ -141,6 +143,11 @@ READS: dict[str, tuple[Executable, dict[str, Any], set[str]]] = {
         quarantine.lock_parked(),
         {"wanted_fingerprint": "f50", "after_id": 0, "batch_size": 5},
         {"headgate_job_fingerprint"},
+    ),
+    "dead letters lately": (
+        dead_letters.count_dead_letters(),
+        {"since_ms": 4 * 10**12, "before_id": 2**63 - 1},
+        {"headgate_job_dead_letter", "headgate_job_state"},
     ),
     "any job": (queue_deletion.any_job(), {"queue_name": "q1"}, {"headgate_job_queue"}),
     "no job": (queue_deletion.any_job(), {"queue_name": "nothing"}, {"headgate_job_queue"}),
@@ -233,6 +240,29 @@ async def test_an_estimate_follows_the_same_streams(filled: Observer) -> None:
             nodes = await plan_of(filled, statement, _SELECTION, mode)
             used = {scan.rpartition(" ")[2] for scan in reads(nodes)}
             assert used == {index}, (given, mode, reads(nodes))
+
+
+async def test_lists_of_records_are_read_along_their_indexes(filled: Observer) -> None:
+    for mode in MODES:
+        for table, statement, parameters, index in (
+            (
+                "headgate_operation",
+                operations.page_of_operations(),
+                {"page_size": 50, "page_offset": 0},
+                "headgate_operation_",
+            ),
+            (
+                "headgate_queue_counter",
+                history.history(one_queue=False),
+                {"since_ms": 4 * 10**12, "width_ms": 60_000, "span_ms": DAY_MS},
+                "headgate_queue_counter_age",
+            ),
+        ):
+            nodes = await plan_of(filled, statement, parameters, mode)
+            scans = scans_of(nodes, table)
+            assert scans, table
+            assert all("Index" in scan and index in scan for scan in scans), (mode, scans)
+            assert pages_read(nodes) <= 3 * IDLE_PAGES, (table, mode, pages_read(nodes))
 
 
 async def test_the_archive_of_a_queue_is_one_index(filled: Observer) -> None:

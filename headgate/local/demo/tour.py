@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from headgate.api.operations import PREFIX
 from headgate.local.demo.app import KIND, QUEUE, SourceFile, app, source_files
 from headgate.local.demo.facts import CREATE_TABLE, LARGEST_PACKAGES
 from headgate.local.development import Development, development
@@ -84,7 +85,7 @@ async def tour(dsn: str, listening: Any, base: str, *, once: bool) -> None:
 async def _run(running: Development, rest: RestClient) -> None:
     root = Path(sysconfig.get_path("stdlib"))
     sources = source_files(root)
-    print(f"The API is at {rest.base}.")
+    print(f"The console is at {rest.base.removesuffix(PREFIX)}/, the API at {rest.base}.")
     print(f"{len(sources):,} source files below {root}: a job for each, over REST.", flush=True)
     started = time.monotonic()
     enqueueing = asyncio.create_task(asyncio.to_thread(_enqueue, rest, sources))
@@ -156,7 +157,7 @@ def _print_failures(jobs: Sequence[dict[str, Any]]) -> None:
 def _print_suggestions(base: str) -> None:
     print(
         f"""
-Look around:
+Look around in the console, or with the API:
   curl '{base}/jobs?state=archived&limit=3'
   curl '{base}/jobs?q=kind:{KIND}+partition:test&limit=3'
   curl '{base}/readyz'

@@ -1,0 +1,138 @@
+// The one client of the control API.
+
+const BASE = new URL("../../api/v1/", import.meta.url);
+const BIG = /\d{16}/;
+
+let token = "";
+let skewMs = 0;
+
+export function setToken(value) {
+	token = value;
+}
+
+// The time of the server, which may differ from that of this machine.
+export function now() {
+	return Date.now() + skewMs;
+}
+
+export class ApiError extends Error {
+	constructor(status, message, body = {}) {
+		super(message);
+		this.status = status;
+		this.body = body;
+	}
+}
+
+// Sends a request and reads its answer: the JSON of its body, or null without one; integers that
+// do not fit a number are BigInts. Raises ApiError, and AbortError when `signal` fires.
+export async function request(method, path, { query, body, key, signal } = {}) {
+	const answer = await send(method, path, { query, body, key, signal });
+	return (await read(answer)).value;
+}
+
+// The same with the headers of the answer.
+export async function exchange(method, path, options = {}) {
+	return read(await send(method, path, options));
+}
+
+export function get(path, query, signal) {
+	return request("GET", path, { query, signal });
+}
+
+// A list that is paged by offset: its items and where the next page begins, or null.
+export async function page(path, query, signal) {
+	const { value, headers } = await exchange("GET", path, { query, signal });
+	return { items: value, next: headers.get("x-next-cursor") };
+}
+
+// Like `get`, but null for what is not there.
+export async function find(path, query, signal) {
+	try {
+		return await get(path, query, signal);
+	} catch (error) {
+		if (error.status === 404) return null;
+		throw error;
+	}
+}
+
+// A name for one intent; its repetition acts once.
+export function newKey() {
+	const bytes = crypto.getRandomValues(new Uint8Array(12));
+	return `console-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
+
+export function mutate(method, path, body, { query, key = newKey() } = {}) {
+	return exchange(method, path, { query, body, key });
+}
+
+export async function stream(path, signal) {
+	return send("GET", path, { signal, accept: "text/event-stream" });
+}
+
+async function send(method, path, { query, body, key, signal, accept } = {}) {
+	const headers = { accept: accept ?? "application/json" };
+	if (token) headers.authorization = `Bearer ${token}`;
+	if (key) headers["idempotency-key"] = key;
+	if (body !== undefined) headers["content-type"] = "application/json";
+	let answer;
+	try {
+		answer = await fetch(address(path, query), {
+			method,
+			headers,
+			signal,
+			body: body === undefined ? undefined : encode(body),
+			cache: "no-store",
+			credentials: "same-origin",
+		});
+	} catch (error) {
+		if (error.name === "AbortError") throw error;
+		throw new ApiError(0, "the API does not answer");
+	}
+	noteTime(answer.headers.get("date"));
+	return answer;
+}
+
+function address(path, query) {
+	if (path.some((segment) => segment === "." || segment === "..")) {
+		// A browser takes these for steps in the path, encoded or not.
+		throw new ApiError(0, "a browser cannot ask for something named . or ..");
+	}
+	const url = new URL(path.map(encodeURIComponent).join("/"), BASE);
+	for (const [name, value] of Object.entries(query ?? {})) {
+		if (value !== undefined && value !== null) url.searchParams.set(name, String(value));
+	}
+	return url;
+}
+
+function encode(body) {
+	return JSON.stringify(body, (_, value) =>
+		typeof value === "bigint" ? JSON.rawJSON?.(value.toString()) ?? Number(value) : value,
+	);
+}
+
+async function read(answer) {
+	const text = await answer.text();
+	const value = text && isJson(answer) ? decode(text) : text || null;
+	if (answer.ok) return { value, headers: answer.headers, status: answer.status };
+	const message = value?.error ?? `${answer.status} ${answer.statusText}`.trim();
+	throw new ApiError(answer.status, message, value ?? {});
+}
+
+function isJson(answer) {
+	return (answer.headers.get("content-type") ?? "").startsWith("application/json");
+}
+
+function decode(text) {
+	if (!BIG.test(text)) return JSON.parse(text);
+	return JSON.parse(text, (_, value, context) =>
+		Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? "")
+			? BigInt(context.source)
+			: value,
+	);
+}
+
+function noteTime(date) {
+	const found = Date.parse(date ?? "") - Date.now();
+	// The header counts whole seconds.
+	if (!Number.isNaN(found)) skewMs = Math.abs(found) > 2000 ? found : 0;
+}

@@ -1,0 +1,44 @@
+// How hard work presses on a queue, in numbers and in words.
+
+import { duration } from "./format.js";
+
+export const waiting = (queue) => queue.by_state.available ?? 0;
+
+// `growing`: more comes in than is done. `still`: nothing is done at all. Otherwise it drains.
+export function trend(queue) {
+	if (queue.unfinished_jobs === 0) return "empty";
+	if (queue.time_to_drain_ms !== null) return "draining";
+	if (queue.arrival_rate > queue.drain_rate) return "growing";
+	return queue.drain_rate === 0 ? "still" : "growing";
+}
+
+export function drainText(queue) {
+	const found = trend(queue);
+	if (found === "empty") return "empty";
+	if (found === "growing") return "growing";
+	if (found === "still") return queue.paused ? "paused" : "standing still";
+	return duration(queue.time_to_drain_ms);
+}
+
+const RANK = { growing: 2, still: 1 };
+
+// The queues in the order of their pressure, the worst first.
+export function byPressure(queues) {
+	const rank = (queue) => (waiting(queue) || queue.unfinished_jobs ? (RANK[trend(queue)] ?? 0) : -1);
+	return [...queues].sort(
+		(a, b) =>
+			rank(b) - rank(a) ||
+			(b.time_to_drain_ms ?? 0) - (a.time_to_drain_ms ?? 0) ||
+			(b.oldest_available_ms ?? 0) - (a.oldest_available_ms ?? 0) ||
+			b.unfinished_jobs - a.unfinished_jobs,
+	);
+}
+
+export const REASONS = {
+	queue_paused: "queue paused",
+	schedule: "not due yet",
+	quarantine: "in quarantine",
+	rate_class: "rate class is out of tokens",
+	concurrency_limit: "concurrency limit reached",
+	sticky_worker: "waits for its worker",
+};

@@ -1,0 +1,82 @@
+"""A browser before the console of a real API, on a database with something in it.
+
+The tests share one event loop, one browser and one installation; what changes something does so to
+things of its own.
+"""
+
+import asyncio
+import os
+import secrets
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+
+from tests.console.screen import Screen
+from tests.console.seeding import seed
+from tests.contract.serving import Start, address_of, starting
+
+playwright_api = pytest.importorskip(
+    "playwright.async_api", reason="the tests of the console need playwright: pip install '.[dev]'"
+)
+
+NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS: Final = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+
+def chromium() -> str | None:
+    """The browser of this machine, or the one that HEADGATE_CHROMIUM names."""
+    given = os.environ.get("HEADGATE_CHROMIUM")
+    return given or next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Any]:
+    found = chromium()
+    if found is None:
+        pytest.skip("there is no Chromium here: install one, or name it in HEADGATE_CHROMIUM")
+    async with playwright_api.async_playwright() as playwright:
+        launched = await playwright.chromium.launch(executable_path=found, args=list(FLAGS))
+        yield launched
+        await launched.close()
+
+
+@pytest.fixture(scope="session")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+    """Starts `headgate api`."""
+    with starting(tmp_path_factory.mktemp("api")) as run:
+        yield run
+
+
+@pytest.fixture(scope="session")
+def database(headgate_clones: Any, headgate_template: str) -> Iterator[str]:
+    """The DSN of a database that is busy."""
+    name = f"headgate_console_{secrets.token_hex(4)}"
+    dsn: str = headgate_clones.clone(headgate_template, name)
+    asyncio.run(seed(dsn))
+    yield dsn
+    headgate_clones.drop(name)
+
+
+@pytest.fixture(scope="session")
+def site(start: Start, database: str) -> str:
+    """Where the console of that database is."""
+    return url_of(start(database))
+
+
+def url_of(process: Any) -> str:
+    host, port = address_of(process)
+    return f"http://{host}:{port}/"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def screen(browser: Any, site: str) -> AsyncIterator[Screen]:
+    """A page of the console, before which nothing may go wrong."""
+    async with Screen.opened(browser, site) as opened:
+        yield opened
+        opened.assert_clean()

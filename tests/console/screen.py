@@ -1,0 +1,107 @@
+"""A page of the console as a person sees and uses it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final, Literal, Self
+from urllib.parse import quote, urlencode
+
+WIDE: Final = (1440, 900)
+MIDDLE: Final = (1024, 768)
+NARROW: Final = (390, 844)
+
+Theme = Literal["light", "dark"]
+
+
+class Screen:
+    """Notes whatever goes wrong behind what is seen: errors, violations, requests elsewhere."""
+
+    def __init__(self, page: Any, site: str) -> None:
+        self.page = page
+        self.site = site
+        self.wrong: list[str] = []
+        self.mutations: list[str] = []
+        self.expected: set[int] = set()
+        page.on("console", self._note_message)
+        page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
+        page.on("request", self._note_request)
+        page.on("dialog", lambda dialog: self.wrong.append(f"dialog: {dialog.message}"))
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(
+        cls,
+        browser: Any,
+        site: str,
+        *,
+        size: tuple[int, int] = WIDE,
+        theme: Theme = "light",
+        **options: Any,
+    ) -> AsyncIterator[Self]:
+        """A page in a browser that knows nothing yet."""
+        width, height = size
+        context = await browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=theme, **options
+        )
+        page = await context.new_page()
+        page.set_default_timeout(10_000)
+        yield cls(page, site)
+        await context.close()
+
+    def _note_message(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            # What the API refuses on purpose, a browser tells too.
+            if any(f"status of {status} " in message.text for status in self.expected):
+                return
+            self.wrong.append(f"{message.type}: {message.text}")
+
+    def _note_request(self, request: Any) -> None:
+        if not request.url.startswith(self.site):
+            self.wrong.append(f"request: {request.url}")
+        if request.method not in ("GET", "HEAD"):
+            self.mutations.append(f"{request.method} {request.url}")
+
+    def assert_clean(self) -> None:
+        assert not self.wrong, self.wrong
+
+    def address(self, *path: str, **query: str) -> str:
+        names = "/".join(quote(name, safe="") for name in path)
+        return f"{self.site}#/{names}{'?' + urlencode(query) if query else ''}"
+
+    async def go(self, *path: str, **query: str) -> Self:
+        """Goes there by the address bar, and waits until there is something to see."""
+        await self.page.goto(self.address(*path, **query))
+        return await self.settled()
+
+    async def settled(self) -> Self:
+        await self.page.wait_for_selector("main[aria-busy=false]:not(.stale)")
+        return self
+
+    async def see(self, text: str, *, within: str = "main") -> Any:
+        """Waits until the text is seen."""
+        found = self.page.locator(within).get_by_text(text).first
+        await found.wait_for()
+        return found
+
+    def button(self, name: str, *, within: str = "main") -> Any:
+        return self.page.locator(within).get_by_role("button", name=name, exact=True)
+
+    def row(self, text: str) -> Any:
+        return self.page.locator("main tbody tr").filter(has_text=text)
+
+    async def confirm(self, name: str) -> None:
+        """Presses the button in the dialog that is open."""
+        await self.button(name, within="dialog").click()
+
+    async def closed(self) -> None:
+        """Waits until no dialog is open."""
+        await self.page.wait_for_selector("dialog", state="detached")
+
+    async def notice(self, text: str) -> None:
+        await self.see(text, within="#notices")
+
+    async def overflow(self) -> int:
+        """How far the page is wider than the window."""
+        wide: int = await self.page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        return wide

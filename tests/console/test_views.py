@@ -1,0 +1,60 @@
+"""Every view shows what there is, in both themes, at every width, for everybody."""
+
+from typing import Any, Final
+
+import pytest
+from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped] # has no types
+
+from tests.console.screen import MIDDLE, NARROW, Screen
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+# What other tests change has no text of its own.
+VIEWS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "overview": ((), "Queues under pressure"),
+    "jobs": (("jobs",), "import-24"),
+    "a waiting job": (("jobs", "mail-00042"), "Why it is not running"),
+    "a running job": (("jobs", "report-1"), "It has been running for"),
+    "a dead job": (("jobs", "dead-3"), "connection reset by peer"),
+    "queues": (("queues",), "thumbnails"),
+    "a queue": (("queues", "mail"), "Partitions that wait"),
+    "schedules": (("periodic",), "nightly-report"),
+    "a schedule": (("periodic", "nightly-report"), "Next ticks"),
+    "workers": (("workers",), "host-2-812"),
+    "policies": (("policies",), "report-per-tenant"),
+    "quarantine": (("quarantine",), ""),
+    "operations": (("operations",), ""),
+    "audit": (("audit",), ""),
+    "enqueueing": (("enqueue",), "Payload"),
+    "nowhere": (("no", "such", "place"), "There is no such place"),
+}
+
+every_view = pytest.mark.parametrize(("path", "text"), VIEWS.values(), ids=VIEWS)
+
+SERIOUS: Final = ("serious", "critical")
+
+
+async def faults_of(page: Any) -> list[str]:
+    """What axe holds against the page."""
+    found = (await Axe().run(page)).response["violations"]
+    return [
+        f"{each['id']}: {node['html']}"
+        for each in found
+        if each["impact"] in SERIOUS
+        for node in each["nodes"]
+    ]
+
+
+@every_view
+async def test_what_there_is_can_be_seen_and_used(
+    screen: Screen, path: tuple[str, ...], text: str
+) -> None:
+    await screen.go(*path)
+    if text:
+        await screen.see(text)
+    assert await faults_of(screen.page) == []
+    for width, height in (MIDDLE, NARROW):
+        await screen.page.set_viewport_size({"width": width, "height": height})
+        assert await screen.overflow() <= 0, width
+    await screen.page.emulate_media(color_scheme="dark")
+    assert await faults_of(screen.page) == []
