@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any, Final
+from urllib.parse import quote
 
 STYLE: Final = """\
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
@@ -97,9 +98,15 @@ def _command(
 ) -> str:
     """The operation as it is called from a shell."""
     required = {
-        each["name"] for each in parameters if each.get("required") and each["in"] != "path"
+        each["name"]: each["schema"]
+        for each in parameters
+        if each.get("required") and each["in"] != "path"
     }
-    query = "&".join(f"{name}={name.upper()}" for name in required if name.islower())
+    query = "&".join(
+        f"{name}={quote(schema.get('examples', [name.upper()])[0])}"
+        for name, schema in required.items()
+        if name.islower()
+    )
     target = _PARAMETER.sub(lambda found: found[1].upper(), path) + (f"?{query}" if query else "")
     words = ["curl", *(() if method == "GET" else ("-X", method)), f'"$API{target}"']
     if "Idempotency-Key" in required:
