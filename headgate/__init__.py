@@ -12,9 +12,13 @@ if TYPE_CHECKING:
     from headgate.api.config import ApiConfig
     from headgate.client.application import Headgate
     from headgate.client.authorizer import EnqueueContext
+    from headgate.client.batches import BatchJob
     from headgate.client.circuit_breaker import CircuitBreaker
     from headgate.client.encryption import Keyring, PayloadEncryption
+    from headgate.client.completion import Completion, WaitTimeout
+    from headgate.client.dependencies import Data, Depends
     from headgate.client.errors import NotOpen, RegistrationError
+    from headgate.client.failures import Death, DeathReason
     from headgate.client.hooks import EnqueueHook
     from headgate.client.middleware import EnqueueRequest, TraceContextMiddleware
     from headgate.client.options import EnqueueOptions, JobOptions, Replace, Unique
@@ -61,6 +65,16 @@ _HOMES = {
     "headgate.client.authorizer": ("EnqueueContext",),
     "headgate.client.circuit_breaker": ("CircuitBreaker",),
     "headgate.client.encryption": ("Keyring", "PayloadEncryption"),
+    "headgate.client.batches": ("BatchJob",),
+    "headgate.client.completion": ("Completion", "WaitTimeout"),
+    "headgate.client.dependencies": (
+        "Data",
+        "Depends",
+    ),
+    "headgate.client.failures": (
+        "Death",
+        "DeathReason",
+    ),
     "headgate.client.errors": ("NotOpen", "RegistrationError"),
     "headgate.client.hooks": ("EnqueueHook",),
     "headgate.client.middleware": ("EnqueueRequest", "TraceContextMiddleware"),
@@ -106,8 +120,14 @@ __all__ = [
     "ApiConfig",
     "BackendError",
     "Backpressure",
+    "BatchJob",
     "CircuitBreaker",
     "CircuitOpen",
+    "Completion",
+    "Data",
+    "Death",
+    "DeathReason",
+    "Depends",
     "DuplicateJob",
     "EnqueueContext",
     "EnqueueForbidden",
@@ -151,6 +171,7 @@ __all__ = [
     "Task",
     "TraceContextMiddleware",
     "Unique",
+    "WaitTimeout",
     "Worker",
     "WorkerConfig",
     "Workflow",

@@ -1,17 +1,17 @@
 """The application object: the tasks it knows, and when some of them are due."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar, Unpack, overload
+from typing import Any, TypeVar, Unpack
 
 from headgate.client.errors import RegistrationError
+from headgate.client.failures import IsFailure, RetryPolicy
 from headgate.client.options import JobOptions
 from headgate.client.periodic import DecoratePeriodic, declaration, queues_of, spec_of
 from headgate.client.pipeline import EnqueuePipeline
 from headgate.client.producer import JobProducer
-from headgate.client.sealing import PayloadCipher
-from headgate.client.signature import HandlerContext
+from headgate.client.registry import Lifespan, TaskRegistry
 from headgate.client.task import Task
 from headgate.client.workflow import Workflow
 from headgate.model.access import Identity
@@ -24,23 +24,9 @@ from headgate.model.workflow import COORDINATOR_QUEUE
 from headgate.store.foreign import AsyncConnectionLike
 
 Payload = TypeVar("Payload")
-Context = TypeVar("Context", bound=HandlerContext)
 
 
-class Decorate(Protocol):
-    """Turns a handler into a task of its payload type."""
-
-    @overload
-    def __call__(self, handler: Callable[[], Any], /) -> Task[None]: ...
-    @overload
-    def __call__(self, handler: Callable[[Context], Any], /) -> Task[None]: ...
-    @overload
-    def __call__(self, handler: Callable[[Context, Payload], Any], /) -> Task[Payload]: ...
-    @overload
-    def __call__(self, handler: Callable[[Payload], Any], /) -> Task[Payload]: ...
-
-
-class Headgate(JobProducer):
+class Headgate(TaskRegistry, JobProducer):
     """The tasks of an application, and the schedules of some of them.
 
     It needs no database to register tasks. To enqueue it must be open: in a process that only
@@ -56,23 +42,24 @@ class Headgate(JobProducer):
         pipeline: EnqueuePipeline | None = None,
         workflows: bool = False,
         periodic_hooks: Sequence[PeriodicHook] = (),
+        lifespan: Lifespan | None = None,
+        is_failure: IsFailure | None = None,
+        retry_policy: RetryPolicy | None = None,
     ) -> None:
         """Without a DSN, `open` asks the environment. `name` tells the schedules that this
         application declares from those of others. What it enqueues passes `pipeline`. With
         `workflows`, its workers coordinate workflows too; when they take up schedules, whosever
-        those are, they tell `periodic_hooks`. Raises `InvalidRequest` for a DSN that is none.
+        those are, they tell `periodic_hooks`. A worker enters `lifespan(app)` when it starts and
+        leaves it when it ends; inside is the place for `provide`. `is_failure` and `retry_policy`
+        hold for tasks that have none of their own. Raises `InvalidRequest` for a DSN that is none.
         """
-        super().__init__(dsn=dsn, schema=schema, pipeline=pipeline)
+        TaskRegistry.__init__(self, is_failure=is_failure, retry_policy=retry_policy)
+        JobProducer.__init__(self, dsn=dsn, schema=schema, pipeline=pipeline)
+        self.lifespan = lifespan
         self._name = name
         self.workflows = workflows
         self.periodic_hooks = tuple(periodic_hooks)
-        self._tasks: dict[str, Task[Any]] = {}
         self._schedules: dict[str, ScheduleDefinition] = {}
-
-    @property
-    def tasks(self) -> Mapping[str, Task[Any]]:
-        """The tasks by every kind they answer, aliases included."""
-        return MappingProxyType(self._tasks)
 
     @property
     def schedules(self) -> Mapping[str, ScheduleDefinition]:
@@ -88,51 +75,6 @@ class Headgate(JobProducer):
         if self.workflows:
             of_tasks.add(COORDINATOR_QUEUE)
         return tuple(sorted(of_tasks | queues_of(self._schedules))) or (DEFAULT_QUEUE,)
-
-    def task(
-        self,
-        kind: str,
-        *,
-        aliases: Sequence[str] = (),
-        version: int = 1,
-        encryption: PayloadCipher | None = None,
-        **options: Unpack[JobOptions],
-    ) -> Decorate:
-        """Registers the decorated function as the handler of `kind`.
-
-        The function takes an optional first parameter for the context (annotated `JobContext`, or
-        named `ctx`) and at most one payload, whose annotation is the payload type. `async def`
-        runs on the event loop, `def` in a thread. `aliases` are kinds that it answers too,
-        `version` is that of its payload's form, `encryption` seals its payloads, `options` hold for
-        each of its jobs.
-
-        Raises `RegistrationError` at once for a kind that breaks the rule or is taken, for options
-        that no job could have, and for a function of another shape.
-        """
-
-        def register(handler: Callable[..., Any]) -> Task[Any]:
-            task = Task[Any](
-                self,
-                kind,
-                handler,
-                aliases=aliases,
-                version=version,
-                options=options,
-                encryption=encryption,
-            )
-            self.adopt(task)
-            return task
-
-        return register
-
-    def adopt(self, task: Task[Any]) -> None:
-        """Takes a task in that was made elsewhere. Raises `RegistrationError` when one of its kinds
-        is taken.
-        """
-        for position, name in enumerate(task.kinds):
-            if name in self._tasks or name in task.kinds[:position]:
-                raise RegistrationError(f"task {task.kind}: kind `{name}` has a handler already")
-        self._tasks.update(dict.fromkeys(task.kinds, task))
 
     def periodic(
         self,

@@ -1,10 +1,10 @@
 """Payloads as JSON, with the type that the handler's annotation names.
 
 A payload type is whatever msgspec can decode: a Struct, a dataclass, a TypedDict, a builtin, or
-an annotated combination of them.
+an annotated combination of them. A model of pydantic is one too, and then pydantic does the work.
 """
 
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import inspect
@@ -26,8 +26,51 @@ class UndecodablePayload(HeadgateError):
     """The stored bytes are not a payload of this task; no repetition can change that."""
 
 
-class PayloadCodec:
+class PayloadCodec(Protocol):
     """Turns payloads of one type into bytes and back."""
+
+    def encode(self, kind: str, payload: Any) -> bytes:
+        """The bytes of `payload`, which is a value of the type or its fields as a mapping.
+
+        Raises `InvalidRequest` for what the handler could not decode, so that the producer learns
+        it and not the worker.
+        """
+
+    def decode(self, encoded: bytes) -> Any:
+        """The payload in `encoded`. Raises `UndecodablePayload`, whatever stood in the way."""
+
+
+def codec_of(payload_type: Any) -> PayloadCodec:
+    """The codec of a type. Raises `RegistrationError` for one that has no decoder."""
+    if isinstance(payload_type, type) and hasattr(payload_type, "model_validate_json"):
+        return ModelCodec(payload_type)
+    return JsonCodec(payload_type)
+
+
+class ModelCodec:
+    """Payloads that are models of pydantic, which is not imported here: their class does it all."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def encode(self, kind: str, payload: Any) -> bytes:
+        try:
+            # A model may have been changed since it was made, or have been made unchecked.
+            fields = payload.model_dump() if isinstance(payload, self._model) else payload
+            encoded: str = self._model.model_validate(fields).model_dump_json()
+        except ValueError as error:
+            raise InvalidRequest(f"payload of {kind}: {error}") from error
+        return encoded.encode()
+
+    def decode(self, encoded: bytes) -> Any:
+        try:
+            return self._model.model_validate_json(encoded)
+        except Exception as error:
+            raise UndecodablePayload(f"payload: {error}") from error
+
+
+class JsonCodec:
+    """Payloads that msgspec encodes and decodes."""
 
     def __init__(self, payload_type: Any) -> None:
         """Raises `RegistrationError` for a type that has no decoder."""
@@ -43,11 +86,6 @@ class PayloadCodec:
         self._decode = decoder.decode
 
     def encode(self, kind: str, payload: Any) -> bytes:
-        """The bytes of `payload`, which is a value of the type or its fields as a mapping.
-
-        Raises `InvalidRequest` for what the handler could not decode, so that the producer learns
-        it and not the worker.
-        """
         if self._nothing:
             if payload is not None:
                 raise InvalidRequest(f"payload of {kind}: the handler takes none")
@@ -64,7 +102,6 @@ class PayloadCodec:
         return encoded
 
     def decode(self, encoded: bytes) -> Any:
-        """The payload in `encoded`. Raises `UndecodablePayload`, whatever stood in the way."""
         if self._nothing:
             return None
         try:

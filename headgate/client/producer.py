@@ -6,10 +6,15 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from msgspec.structs import replace
+
 from headgate.client.authorizer import LIBRARY, EnqueueContext
+from headgate.client.completion import RETENTION_MS, Completion, wait
+from headgate.client.durations import duration_ms
 from headgate.client.errors import NotOpen
 from headgate.client.middleware import EnqueueMode
 from headgate.client.pipeline import EnqueuePipeline, Write
+from headgate.client.portal import Portal
 from headgate.model.access import Identity
 from headgate.model.envelope import Envelope
 from headgate.model.errors import InvalidRequest
@@ -27,6 +32,7 @@ class JobProducer:
         self._settings = None if dsn is None else StoreSettings(dsn=dsn, schema=schema)
         self._pipeline = pipeline or EnqueuePipeline()
         self._store: Store | None = None
+        self._portal = Portal(lambda: self._settings or StoreSettings.from_environment())
         self._owns_store = False
 
     @property
@@ -119,32 +125,74 @@ class JobProducer:
 
         Raises what `enqueue` raises; the answers stand in the order of the jobs.
         """
-        write: Write
         if connection is None:
-            write, mode = self.store.producer.enqueue, EnqueueMode.DIRECT
-        else:
-            write = partial(enqueue_in, connection, schema=self._schema)
-            mode = EnqueueMode.TRANSACTIONAL
+            return await self._enqueue(self.store, list(jobs), identity)
         return await self._pipeline.enqueue(
-            list(jobs), write, context=_context(identity), mode=mode
+            list(jobs),
+            partial(enqueue_in, connection, schema=self._schema),
+            context=_context(identity),
+            mode=EnqueueMode.TRANSACTIONAL,
         )
+
+    async def enqueue_and_wait(
+        self, job: Envelope, *, wait_ms: int = 30_000, identity: Identity | None = None
+    ) -> Completion:
+        """Enqueues one job and waits for its end, in whatever process it runs.
+
+        A job without retention is kept for a minute, so that its result can be read. Raises what
+        `enqueue` raises, and `WaitTimeout`; then the job goes on, and `wait` can wait again.
+        """
+        return await self._enqueue_and_wait(self.store, job, wait_ms, identity)
+
+    async def wait(self, job_id: str, *, wait_ms: int = 30_000) -> Completion:
+        """Waits for the end of a job. Raises `WaitTimeout` and `StoreUnavailable`."""
+        return await wait(self.store, job_id, wait_ms)
 
     def enqueue_blocking(
         self,
         jobs: Iterable[Envelope],
         *,
-        connection: SyncConnection,
+        connection: SyncConnection | None = None,
         identity: Identity | None = None,
     ) -> list[Enqueued]:
-        """The same in a transaction of a connection or session that blocks.
+        """`enqueue_many` for code that blocks: scripts, and frameworks without an event loop.
 
-        Middleware is asynchronous: where there is some, this raises `InvalidRequest`.
+        It needs no `open`. With a connection or session of SQLAlchemy, the jobs are enqueued in
+        its transaction; middleware, which is asynchronous, cannot take part then, and where there
+        is some this raises `InvalidRequest`.
         """
+        if connection is None:
+            batch = list(jobs)
+            return self._portal.run(lambda store: self._enqueue(store, batch, identity))
         return self._pipeline.enqueue_blocking(
             list(jobs),
             partial(enqueue_in_sync, connection, schema=self._schema),
             context=_context(identity),
         )
+
+    def enqueue_and_wait_blocking(
+        self, job: Envelope, *, wait_ms: int = 30_000, identity: Identity | None = None
+    ) -> Completion:
+        """`enqueue_and_wait` for code that blocks."""
+        return self._portal.run(lambda store: self._enqueue_and_wait(store, job, wait_ms, identity))
+
+    def close_blocking(self) -> None:
+        """Ends what `enqueue_blocking` has begun; the end of the process does the same."""
+        self._portal.close()
+
+    async def _enqueue(
+        self, store: Store, jobs: list[Envelope], identity: Identity | None
+    ) -> list[Enqueued]:
+        write: Write = store.producer.enqueue
+        return await self._pipeline.enqueue(jobs, write, context=_context(identity))
+
+    async def _enqueue_and_wait(
+        self, store: Store, job: Envelope, wait_ms: int, identity: Identity | None
+    ) -> Completion:
+        duration_ms("wait", None, wait_ms)
+        kept = replace(job, retention_ms=job.retention_ms or RETENTION_MS)
+        (enqueued,) = await self._enqueue(store, [kept], identity)
+        return await wait(store, enqueued.id, wait_ms)
 
     @property
     def _schema(self) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from headgate.client.dependencies import Dependency, dependency_of
 from headgate.client.errors import RegistrationError
 
 
@@ -28,6 +29,7 @@ class Signature(msgspec.Struct, frozen=True):
     is_async: bool
     takes_context: bool
     payload_type: Any
+    dependencies: tuple[Dependency, ...] = ()
 
     @property
     def takes_payload(self) -> bool:
@@ -35,7 +37,10 @@ class Signature(msgspec.Struct, frozen=True):
 
 
 def read_signature(handler: Callable[..., Any]) -> Signature:
-    """Reads a function of `([ctx], [payload])`. Raises `RegistrationError` for any other shape."""
+    """Reads a function of `([ctx], [payload], [dependencies])`.
+
+    Raises `RegistrationError` for any other shape.
+    """
     name = getattr(handler, "__qualname__", repr(handler))
     if inspect.isasyncgenfunction(handler) or inspect.isgeneratorfunction(handler):
         raise RegistrationError(f"handler {name} yields; a handler is a plain function")
@@ -49,7 +54,12 @@ def read_signature(handler: Callable[..., Any]) -> Signature:
     except (TypeError, ValueError) as error:
         raise RegistrationError(f"handler {name} is not a function: {error}") from error
     takes_context = bool(parameters) and _asks_for_context(parameters[0])
-    wanted = [_payload_candidate(name, each) for each in parameters[takes_context:]]
+    dependencies = {each.name: dependency_of(each) for each in parameters[takes_context:]}
+    wanted = [
+        _payload_candidate(name, each)
+        for each in parameters[takes_context:]
+        if dependencies[each.name] is None
+    ]
     named = [parameter for parameter in wanted if parameter is not None]
     if len(named) > 1:
         raise RegistrationError(
@@ -60,6 +70,7 @@ def read_signature(handler: Callable[..., Any]) -> Signature:
         is_async=_is_async(handler),
         takes_context=takes_context,
         payload_type=_annotation(named[0]) if named else NoPayload,
+        dependencies=tuple(each for each in dependencies.values() if each is not None),
     )
 
 

@@ -1,15 +1,17 @@
 """A task: a kind of job, the handler that runs it, and how its jobs are made."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from msgspec import structs
 
 from headgate.client.errors import RegistrationError
+from headgate.client.failures import IsFailure, RetryPolicy
 from headgate.client.options import EnqueueOptions, JobOptions, envelope_fields
-from headgate.client.payloads import PayloadCodec, UndecodablePayload
+from headgate.client.payloads import UndecodablePayload, codec_of
 from headgate.client.sealing import PayloadCipher, SealedJob
-from headgate.client.signature import HandlerContext, read_signature
+from headgate.client.signature import Signature, read_signature
 from headgate.model.access import Identity
 from headgate.model.envelope import DEFAULT_QUEUE, REPLACE_PAYLOAD, Envelope, prepare
 from headgate.model.errors import HeadgateError, InvalidRequest
@@ -20,13 +22,24 @@ from headgate.model.limits import MAX_INT32
 
 if TYPE_CHECKING:
     from headgate.client.application import Headgate
-    from headgate.store.foreign import AsyncConnectionLike
+    from headgate.client.completion import Completion
+    from headgate.store.foreign import AsyncConnectionLike, SyncConnection
 
 Payload = TypeVar("Payload")
 Function = TypeVar("Function", bound=Callable[..., Any])
-Invoke = Callable[[HandlerContext | None, Any], Any]
+Invoke = Callable[..., Any]
 Upcast = Callable[[bytes], Any]
 StepMigration = Callable[[list[str]], list[str]]
+
+
+class Execution(Enum):
+    """Where a handler runs."""
+
+    LOOP = "loop"
+    THREAD = "thread"
+    PROCESS = "process"
+    BATCH = "batch"
+    COMMAND = "command"
 
 
 class Task(Generic[Payload]):
@@ -45,6 +58,9 @@ class Task(Generic[Payload]):
         version: int,
         options: JobOptions,
         encryption: PayloadCipher | None = None,
+        is_failure: IsFailure | None = None,
+        retry_policy: RetryPolicy | None = None,
+        process: bool = False,
     ) -> None:
         """Raises `RegistrationError` for a kind, alias, option or handler that cannot be used."""
         self._app = app
@@ -54,9 +70,12 @@ class Task(Generic[Payload]):
         self.handler = handler
         self.__doc__ = handler.__doc__
         self.__name__ = getattr(handler, "__name__", kind)
-        self.signature = read_signature(handler)
-        self.invoke: Invoke = _invocation(handler, self.signature.takes_context, self.takes_payload)
-        self._codec = PayloadCodec(self.signature.payload_type)
+        self.signature = self._read(handler)
+        self.is_failure = is_failure
+        self.retry_policy = retry_policy
+        self.execution = self._execution(process)
+        self.invoke: Invoke = _invocation(handler, self.signature)
+        self._codec = codec_of(self.signature.payload_type)
         self._encryption = encryption
         self._upcasts: dict[int, Upcast] = {}
         self._step_migrations: dict[int, StepMigration] = {}
@@ -70,6 +89,21 @@ class Task(Generic[Payload]):
             prepare([Envelope(kind=kind, schema_version=version, **self._defaults)])
         except (HeadgateError, TypeError) as error:
             raise RegistrationError(f"task {kind}: {error}") from error
+
+    def _read(self, handler: Callable[..., Any]) -> Signature:
+        return read_signature(handler)
+
+    def _execution(self, process: bool) -> Execution:
+        if not process:
+            return Execution.LOOP if self.signature.is_async else Execution.THREAD
+        if self.signature.is_async or self.signature.dependencies:
+            raise RegistrationError(f"task {self.kind}: a process runs a `def` without others")
+        module, name = self.handler.__module__, self.handler.__qualname__
+        if module == "__main__" or "<locals>" in name:
+            raise RegistrationError(
+                f"task {self.kind}: a process finds its handler by name; define it in a module"
+            )
+        return Execution.PROCESS
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -178,6 +212,35 @@ class Task(Generic[Payload]):
             encoded = self._encryption.open(encoded, job)
         return self.decode(encoded, claim.schema_version)
 
+    async def enqueue_and_wait(
+        self,
+        payload: Payload | Mapping[str, Any] | None = None,
+        *,
+        wait_ms: int = 30_000,
+        identity: Identity | None = None,
+        **options: Unpack[EnqueueOptions],
+    ) -> "Completion":
+        """Enqueues one job and waits up to `wait_ms` for its end, which another process brings.
+
+        Raises what `job` and `Headgate.enqueue_and_wait` raise.
+        """
+        return await self._app.enqueue_and_wait(
+            self.job(payload, **options), wait_ms=wait_ms, identity=identity
+        )
+
+    def enqueue_blocking(
+        self,
+        payload: Payload | Mapping[str, Any] | None = None,
+        *,
+        connection: "SyncConnection | None" = None,
+        identity: Identity | None = None,
+        **options: Unpack[EnqueueOptions],
+    ) -> Enqueued:
+        """`enqueue` for code that blocks; see `Headgate.enqueue_blocking`."""
+        job = self.job(payload, **options)
+        (enqueued,) = self._app.enqueue_blocking([job], connection=connection, identity=identity)
+        return enqueued
+
     def decode(self, encoded: bytes, version: int) -> Any:
         """The payload in stored bytes. Raises `UndecodablePayload`."""
         if version == self.version:
@@ -206,14 +269,12 @@ def _sealed(job: Envelope, encryption: PayloadCipher) -> Envelope:
     return structs.replace(job, id=job_id, payload=sealed, fingerprint=content)
 
 
-def _invocation(
-    handler: Callable[..., Awaitable[Any]], takes_context: bool, takes_payload: bool
-) -> Invoke:
+def _invocation(handler: Callable[..., Any], signature: Signature) -> Invoke:
     """The handler behind one shape of call, chosen here and not per attempt."""
-    if takes_context and takes_payload:
+    if signature.takes_context and signature.takes_payload:
         return handler
-    if takes_context:
-        return lambda context, payload: handler(context)
-    if takes_payload:
-        return lambda context, payload: handler(payload)
-    return lambda context, payload: handler()
+    if signature.takes_context:
+        return lambda context, payload, **values: handler(context, **values)
+    if signature.takes_payload:
+        return lambda context, payload, **values: handler(payload, **values)
+    return lambda context, payload, **values: handler(**values)

@@ -10,6 +10,7 @@ from sqlalchemy import (
     Integer,
     Text,
     bindparam,
+    delete,
     null,
     update,
 )
@@ -79,3 +80,9 @@ def signal() -> Executable:
         .values(command=bindparam("new_command", type_=Text))
         .returning(worker.c.worker_id)
     )
+
+
+@cache
+def leave() -> Executable:
+    """Takes a worker off the registry."""
+    return delete(worker).where(worker.c.worker_id == bindparam("beat_worker_id", type_=Text))

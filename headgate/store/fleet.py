@@ -1,10 +1,13 @@
 """The processes of an installation: their leases on duties, and what they say of themselves."""
 
+from collections.abc import Sequence
+
 from headgate.model.errors import InvalidRequest, NotFound
 from headgate.model.fleet import COMMANDS
 from headgate.model.job import WorkerBeat
 from headgate.queries.duties import claim_duty, release_duty, report_duty
-from headgate.queries.workers import heartbeat, signal, take_command
+from headgate.queries.kinds import waiting_kinds
+from headgate.queries.workers import heartbeat, leave, signal, take_command
 from headgate.store.database import Database, Executor
 
 
@@ -91,3 +94,16 @@ class Workers:
         )
         if not rows:
             raise NotFound(f"worker {worker_id}")
+
+    async def leave(self, worker_id: str) -> None:
+        """Takes a worker that has ended off the registry; one of the same id that lives comes back
+        with its next heartbeat.
+        """
+        await self._database.fetch(leave(), {"beat_worker_id": worker_id})
+
+    async def waiting_kinds(self, queues: Sequence[str]) -> list[str]:
+        """The kinds of jobs that wait in these queues, looking at up to 1,000 kinds and at the
+        oldest job of each.
+        """
+        rows = await self._database.fetch(waiting_kinds(), {"served_queues": list(queues)})
+        return [row["kind"] for row in rows]

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from headgate.duties.outage import Backoff, OutageLog
 from headgate.model.errors import StoreError, StoreUnavailable
-from headgate.model.job import Acknowledgement
+from headgate.model.job import Acknowledgement, Claim
 from headgate.model.lifecycle import Outcome
 from headgate.store.store import Store
 from headgate.worker.attempt import Attempt
@@ -37,10 +37,19 @@ class Acknowledgements:
     """
 
     def __init__(
-        self, store: Store, *, settled: Callable[[Attempt], None], outage: OutageLog
+        self,
+        store: Store,
+        *,
+        settled: Callable[[Attempt], None],
+        taken: Callable[[Claim, Acknowledgement, str], None],
+        outage: OutageLog,
     ) -> None:
+        """`settled` is told when nothing is left to report of an attempt; `taken`, before, when the
+        store took the report and the job went to a state with it.
+        """
         self._store = store
         self._settled = settled
+        self._taken = taken
         self._outage = outage
         self._reports: deque[_Report] = deque()
         self._arrived = asyncio.Event()
@@ -131,7 +140,9 @@ class Acknowledgements:
         await self._send([report._replace(acknowledgement=failure)])
 
     def _settle(self, report: _Report, state: str | None) -> None:
-        if state is None:
+        if state is not None:
+            self._taken(report.attempt.claim, report.acknowledgement, state)
+        else:
             if report.attempt in self._uncertain:
                 logger.info(
                     "job %s: its report was sent twice, the first one counted or the lease is lost",

@@ -5,35 +5,28 @@ handler makes of the cancellation. It ends once: nothing can stop it after it ha
 """
 
 import asyncio
-import contextvars
 import logging
+import threading
 import time
-from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from enum import Enum
 from typing import Any, Final
 
-from headgate.client.payloads import UndecodablePayload
-from headgate.client.task import Task
+from headgate.client.batches import BatchTask
+from headgate.client.commands import CommandTask
+from headgate.client.dependencies import resolve
+from headgate.client.task import Execution, Task
 from headgate.model.errors import StoreError
 from headgate.model.job import Acknowledgement, Claim, Stored
 from headgate.model.lifecycle import Outcome
-from headgate.store.store import Store
+from headgate.worker.commands import run_command
 from headgate.worker.context import JobContext
-from headgate.worker.failures import failure_text, is_panic
 from headgate.worker.hold import Hold, Holding
-from headgate.worker.outcomes import (
-    ControlFlow,
-    LeaseLost,
-    RateLimited,
-    Retry,
-    Revoke,
-    Skip,
-    Snooze,
-    StaleCheckpoint,
-)
-from headgate.worker.record import AttemptRecord, stored_result
+from headgate.worker.record import AttemptRecord
 from headgate.worker.running import running
-from headgate.worker.threads import HandlerThreads
+from headgate.worker.stuck import stack_of_task, stack_of_thread
+from headgate.worker.verdicts import Verdict, of_raise, of_return
+from headgate.worker.workbench import Workbench
 
 NO_HANDLER: Final = "no handler registered"
 NO_HANDLER_SNOOZE_MS: Final = 30_000
@@ -53,33 +46,6 @@ class Stop(Enum):
     RELEASED = "released"
 
 
-class Workbench:
-    """What all attempts of a worker share."""
-
-    def __init__(
-        self,
-        *,
-        worker_id: str,
-        store: Store,
-        tasks: Mapping[str, Task[Any]],
-        threads: HandlerThreads,
-        lost: Callable[["Attempt"], None],
-        settled: Callable[["Attempt"], None],
-        ended: Callable[["Attempt", Acknowledgement | None], None],
-    ) -> None:
-        self.worker_id = worker_id
-        self.store = store
-        self.tasks = tasks
-        self.threads = threads
-        self.lost = lost
-        self.settled = settled
-        self.ended = ended
-        # An attempt may be started by the end of another, whose variables are none of its business.
-        self.variables = contextvars.copy_context()
-        # Kinds that were complained about already.
-        self.unknown_kinds: set[str] = set()
-
-
 class Attempt:
     """The run of one claim."""
 
@@ -92,6 +58,7 @@ class Attempt:
         "_record",
         "_stop",
         "_task",
+        "_thread",
         "_threaded",
         "claim",
         "ended",
@@ -117,6 +84,7 @@ class Attempt:
         self._limit_ms = 0
         self._stop: Stop | None = None
         self._task: asyncio.Task[None] | None = None
+        self._thread: int | None = None
         self._threaded = False
 
     @property
@@ -139,6 +107,23 @@ class Attempt:
             Holding.CONCLUDED,
         )
 
+    @property
+    def running(self) -> bool:
+        """Whether the handler runs, though the attempt may have been given up."""
+        if self._thread is not None:
+            return True
+        return self._task is not None and not self._task.done()
+
+    @property
+    def stop_reason(self) -> str:
+        return "" if self._stop is None else self._stop.value
+
+    def stack(self) -> str:
+        """Where the handler is."""
+        if self._thread is not None:
+            return stack_of_thread(self._thread)
+        return "" if self._task is None else stack_of_task(self._task)
+
     def start(self) -> None:
         """Begins to run on the current event loop."""
         self._task = asyncio.get_running_loop().create_task(
@@ -159,6 +144,8 @@ class Attempt:
         # Cancelled before its first step, a task never enters its coroutine; that looks by itself.
         if self._entered and not self._knows:
             self._interrupt()
+        if self._entered:
+            self._bench.stuck.told_to_end(self)
 
     def abandon(self, reason: Stop) -> None:
         """Ends the attempt now, though its handler may still be running somewhere."""
@@ -178,7 +165,7 @@ class Attempt:
             except BaseException as raised:
                 # Whatever it is, it ends this attempt and nothing else.
                 if self._stop is None:
-                    report = self._classify(raised)
+                    report = self._report_error(raised)
         if self._stop is not None:
             report = self._report_stop(self._stop)
         if self._record is not None:
@@ -220,16 +207,9 @@ class Attempt:
             loop = asyncio.get_running_loop()
             timer = loop.call_later(self._limit_ms / 1000, self.stop, reason)
         running.set(self)
+        self._threaded = task.execution is Execution.THREAD
         try:
-            payload = task.payload_of(claim)
-            context = self.context if task.signature.takes_context else None
-            if task.signature.is_async:
-                returned = await task.invoke(context, payload)
-            else:
-                returned = await self._call_in_thread(task, context, payload)
-            if self._record is not None:
-                await self._record.children.join()
-                await self._record.prove()
+            verdict = await self._run_handler(task)
         except BaseException:
             if self._record is not None:
                 await self._record.children.cancel()
@@ -239,7 +219,77 @@ class Attempt:
         finally:
             if timer is not None:
                 timer.cancel()
-        return self._classify_return(returned)
+        return self._report_verdict(verdict)
+
+    async def _run_handler(self, task: Task[Any]) -> Verdict:
+        """Runs the handler and all that belongs to it."""
+        if isinstance(task, CommandTask):
+            return await run_command(task.command, self.claim, JobContext(self._recorded(task)))
+        if task.execution is Execution.PROCESS:
+            return await self._bench.processes.run(task, self.claim, self._recorded(task))
+        payload = task.payload_of(self.claim)
+        context = self.context if task.signature.takes_context else None
+        if task.signature.dependencies:
+            async with AsyncExitStack() as stack:
+                values = await resolve(
+                    task.signature.dependencies, self._bench.provided, lambda: self.context, stack
+                )
+                returned = await self._call(task, context, payload, values)
+        else:
+            returned = await self._call(task, context, payload, {})
+        record = self._record
+        if record is None:
+            return of_return(returned, None)
+        await record.children.join()
+        await record.prove()
+        return of_return(returned, record.result)
+
+    async def _call(
+        self,
+        task: Task[Any],
+        context: JobContext | None,
+        payload: Any,
+        values: dict[str, Any],
+    ) -> Any:
+        if task.execution is Execution.LOOP:
+            return await task.invoke(context, payload, **values)
+        if isinstance(task, BatchTask):
+            assert context is not None
+            return await self._bench.batches.run(task, context, payload)
+        returned, raised = await self._bench.threads.submit(
+            self._call_in_thread, task, context, payload, values
+        )
+        if raised is not None:
+            raise raised
+        return returned
+
+    def _call_in_thread(
+        self,
+        task: Task[Any],
+        context: JobContext | None,
+        payload: Any,
+        values: dict[str, Any],
+    ) -> Any:
+        self._thread = threading.get_ident()
+        try:
+            return task.invoke(context, payload, **values)
+        finally:
+            self._thread = None
+
+    def _report_error(self, raised: BaseException) -> Acknowledgement | None:
+        task = self._bench.tasks[self.claim.kind]
+        job_id = self.claim.job_id
+        return self._report_verdict(of_raise(raised, task, job_id, lambda: self.context))
+
+    def _report_verdict(self, verdict: Verdict) -> Acknowledgement | None:
+        if verdict.outcome is None:
+            return None
+        return self._report(
+            verdict.outcome,
+            error=verdict.error,
+            delay_ms=verdict.delay_ms,
+            result=verdict.result,
+        )
 
     def _recorded(self, task: Task[Any]) -> AttemptRecord:
         if self._record is None:
@@ -256,15 +306,6 @@ class Attempt:
             )
             self._record.hold.stopped = self._stop is not None
         return self._record
-
-    async def _call_in_thread(
-        self, task: Task[Any], context: JobContext | None, payload: Any
-    ) -> Any:
-        self._threaded = True
-        returned, raised = await self._bench.threads.submit(task.invoke, context, payload)
-        if raised is not None:
-            raise raised
-        return returned
 
     def _limit(self) -> tuple[int, Stop]:
         """How long this attempt may run, and what it is that ends then.
@@ -305,43 +346,6 @@ class Attempt:
         if self._task is not None and not self._threaded and not self.ended:
             self._task.cancel()
 
-    def _classify_return(self, returned: Any) -> Acknowledgement | None:
-        if isinstance(returned, ControlFlow):
-            return self._classify_control_flow(returned)
-        if self._record is not None:
-            return self._record.success(returned)
-        result = None if returned is None else stored_result(returned)
-        return self._report(Outcome.SUCCESS, result=result)
-
-    def _classify(self, raised: BaseException) -> Acknowledgement | None:
-        raised = _only_cause(raised)
-        if isinstance(raised, ControlFlow) and not isinstance(raised, StaleCheckpoint):
-            return self._classify_control_flow(raised)
-        if isinstance(raised, UndecodablePayload | StaleCheckpoint):
-            logger.warning("job %s (%s): %s", self.claim.job_id, self.claim.kind, raised)
-            return self._report(Outcome.UNDECODABLE, error=str(raised))
-        text = failure_text(raised)
-        level = logging.ERROR if is_panic(raised) else logging.INFO
-        logger.log(level, "job %s (%s) failed: %s", self.claim.job_id, self.claim.kind, text)
-        return self._report(Outcome.RETRY, error=text)
-
-    def _classify_control_flow(self, flow: ControlFlow) -> Acknowledgement | None:
-        match flow:
-            case Snooze(delay_ms=delay_ms):
-                return self._report(Outcome.SNOOZE, delay_ms=delay_ms)
-            case Retry(reason=reason, delay_ms=delay_ms):
-                return self._report(Outcome.RETRY, error=reason, delay_ms=delay_ms)
-            case Skip(reason=reason):
-                return self._report(Outcome.SKIP, error=reason)
-            case Revoke():
-                return self._report(Outcome.REVOKE)
-            case RateLimited(delay_ms=delay_ms):
-                return self._report(Outcome.RATE_LIMITED, delay_ms=delay_ms)
-            case LeaseLost():
-                return None
-            case _:
-                return self._report(Outcome.RETRY, error=failure_text(flow))
-
     def _report_stop(self, reason: Stop) -> Acknowledgement | None:
         match reason:
             case Stop.LEASE_LOST:
@@ -380,10 +384,3 @@ class Attempt:
             actual_weight=None if record is None else record.actual_weight,
             result=result,
         )
-
-
-def _only_cause(raised: BaseException) -> BaseException:
-    """What a task group wrapped, when it wrapped one thing: it may be a way to end the attempt."""
-    while isinstance(raised, BaseExceptionGroup) and len(raised.exceptions) == 1:
-        raised = raised.exceptions[0]
-    return raised

@@ -33,6 +33,10 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     - `shutdown_timeout_ms`: how long the first signal to end waits for running handlers.
     - `shutdown_grace_ms`: how long a handler that was cancelled then has to clean up.
     - `threads`: how many `def` handlers run at a time; 0 means as many as `concurrency`.
+    - `processes`: how many handlers run in processes at a time; 0 means one per processor.
+    - `stuck_after_ms`: when to complain of a handler that still runs after it was told to end.
+    - `memory_limit_bytes`: how large the process may grow before it drains and ends, to be started
+      anew; looked at every `memory_check_ms`. 0 is no limit.
     - `duties`: whether this worker takes part in reclaiming, promoting, scheduling and counting.
     - `retention`: how long its duties keep what has ended. All workers of an installation should
       say the same: whoever has the duty goes by its own.
@@ -52,6 +56,10 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     shutdown_timeout_ms: int = 25_000
     shutdown_grace_ms: int = 2_000
     threads: int = 0
+    processes: int = 0
+    stuck_after_ms: int = 10_000
+    memory_limit_bytes: int = 0
+    memory_check_ms: int = 30_000
     duties: bool = True
     retention: RetentionPeriods = RetentionPeriods()
     sync_schedules: bool = True
@@ -75,6 +83,11 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
         self._at_least("shutdown_timeout_ms", 0)
         self._at_least("shutdown_grace_ms", 0)
         self._at_least("threads", 0)
+        self._at_least("processes", 0)
+        self._at_least("stuck_after_ms", 1)
+        self._at_least("memory_check_ms", 1)
+        if self.memory_limit_bytes < 0:
+            raise InvalidRequest("memory_limit_bytes must be >= 0")
         if self.poll_multiplier < 1:
             raise InvalidRequest("poll_multiplier must be >= 1")
         if not 0 <= self.poll_jitter <= 1:

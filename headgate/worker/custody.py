@@ -8,9 +8,12 @@ from headgate.client.task import Task
 from headgate.model.job import Acknowledgement, Claim, Lease
 from headgate.store.store import Store
 from headgate.worker.acknowledgements import Acknowledgements
-from headgate.worker.attempt import Attempt, Stop, Workbench
+from headgate.worker.attempt import Attempt, Stop
+from headgate.worker.processes import HandlerProcesses
 from headgate.worker.slots import Slots
+from headgate.worker.stuck import StuckWatch
 from headgate.worker.threads import HandlerThreads
+from headgate.worker.workbench import Workbench
 
 logger = logging.getLogger("headgate.worker")
 
@@ -24,7 +27,10 @@ class Custody:
         *,
         worker_id: str,
         tasks: Mapping[str, Task[Any]],
+        provided: Mapping[Any, Any],
         threads: HandlerThreads,
+        processes: HandlerProcesses,
+        stuck: StuckWatch,
         lease_ms: int,
         slots: Slots,
         acknowledgements: Acknowledgements,
@@ -36,7 +42,10 @@ class Custody:
             worker_id=worker_id,
             store=store,
             tasks=tasks,
+            provided=provided,
             threads=threads,
+            processes=processes,
+            stuck=stuck,
             lost=self._lose,
             settled=self._slots.settled,
             ended=self._ended,

@@ -99,7 +99,7 @@ class Heartbeat:
             self._loop.call_soon_threadsafe(self._early.set)
 
     async def stop(self, limit_ms: int) -> bool:
-        """Beats a last time and ends, within the limit; false when the store is away."""
+        """Leaves the registry and ends, within the limit; false when the store is away."""
         if self._thread is not None:
             self._stopping = True
             self.beat_soon()
@@ -130,7 +130,7 @@ class Heartbeat:
                 self._early.clear()
                 begun = time.monotonic()
                 self._watch(begun)
-                pause_ms = await self._beat_patiently(store)
+                pause_ms = await self._beat_patiently(store, leaving=stopping)
                 if stopping:
                     return
                 # A late beat moves the next one; they never bunch up.
@@ -139,10 +139,13 @@ class Heartbeat:
                     async with asyncio.timeout(max(0.0, left)):
                         await self._early.wait()
 
-    async def _beat_patiently(self, store: Store) -> float:
-        """One beat. How long after its begin the next one is due, in milliseconds."""
+    async def _beat_patiently(self, store: Store, *, leaving: bool) -> float:
+        """One beat, or the goodbye. How long after its begin the next is due, in milliseconds."""
         try:
-            await self._beat_once(store)
+            if leaving:
+                await store.workers.leave(self._beat().worker_id)
+            else:
+                await self._beat_once(store)
         except StoreUnavailable as error:
             self._taken = False
             self._outage.failed("heartbeat", error)

@@ -98,6 +98,12 @@ class AttemptRecord:
         if self._trail is not None:
             await self._trail.prove()
 
+    def take_over(self, logs: tuple[str, ...], actual_weight: int | None) -> None:
+        """What a handler in another process has said."""
+        for line in logs:
+            self.log.write(line)
+        self.actual_weight = actual_weight
+
     def close(self) -> None:
         """The attempt has ended: what its handler says from now on has no effect."""
         self.log.close()

@@ -6,25 +6,30 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Final
 
 from headgate.client.application import Headgate
 from headgate.duties.loop import Loop, all_loops
 from headgate.duties.outage import Backoff, OutageLog
 from headgate.duties.runner import DutyRunner
-from headgate.model.errors import StoreRefused, StoreUnavailable
+from headgate.model.errors import StoreError, StoreRefused, StoreUnavailable
 from headgate.model.job import WorkerBeat
 from headgate.store.store import Store
 from headgate.worker.acknowledgements import Acknowledgements
 from headgate.worker.config import WorkerConfig
 from headgate.worker.coordinator import serve_workflows
 from headgate.worker.custody import Custody
+from headgate.worker.deaths import Deaths
 from headgate.worker.ending import Ending
 from headgate.worker.heartbeat import Heartbeat
 from headgate.worker.loop import AdmissionLoop
+from headgate.worker.memory import MemoryGuard
 from headgate.worker.polling import PollWindow
+from headgate.worker.processes import HandlerProcesses
 from headgate.worker.shutdown import Shutdown
 from headgate.worker.slots import Slots
+from headgate.worker.stuck import StuckWatch
 from headgate.worker.threads import HandlerThreads
 
 _START_FLOOR_MS: Final = 100
@@ -61,14 +66,27 @@ class Worker:
         self._window = PollWindow()
         self._slots = Slots(self.config)
         self._threads = HandlerThreads(self.config.threads or self.config.concurrency)
+        self._processes = HandlerProcesses(self.config.processes or os.cpu_count() or 1)
+        self._deaths = Deaths(app.death_handlers)
+        self._memory = MemoryGuard(
+            limit_bytes=self.config.memory_limit_bytes,
+            interval_ms=self.config.memory_check_ms,
+            exceeded=self.shutdown,
+        )
         self._acknowledgements = Acknowledgements(
-            store, settled=self._slots.settled, outage=self._outage
+            store,
+            settled=self._slots.settled,
+            taken=self._deaths.settled,
+            outage=self._outage,
         )
         self._custody = Custody(
             store,
             worker_id=self.worker_id,
             tasks=app.tasks,
+            provided=app.provided,
             threads=self._threads,
+            processes=self._processes,
+            stuck=StuckWatch(self.config.stuck_after_ms),
             lease_ms=self.config.lease_ms,
             slots=self._slots,
             acknowledgements=self._acknowledgements,
@@ -113,11 +131,17 @@ class Worker:
         Waits for a database that is away, also at the start. Raises `StoreRefused`,
         `SchemaMissing` or `SchemaIncompatible` when it cannot work with this database, and
         `StoreUnavailable` at the end when reports could not be delivered: their jobs come back when
-        their leases end. A cancellation releases at once what runs. May be called once.
+        their leases end. Raises `RegistrationError` when nobody has provided what a handler asks
+        for. A cancellation releases at once what runs. May be called once.
         """
         if not await self._schema_checked():
             return
         self._app.bind(self._store)
+        async with self._app.lifespan(self._app) if self._app.lifespan else nullcontext():
+            self._app.check_provided()
+            await self._run()
+
+    async def _run(self) -> None:
         self._heartbeat.start()
         logger.info("worker %s takes jobs from %s", self.worker_id, ", ".join(self.config.queues))
         try:
@@ -133,9 +157,11 @@ class Worker:
                 raise raised.exceptions[0] from None
             raise
         else:
+            await self._deaths.finish(self.config.shutdown_grace_ms)
             await self._ending.finish()
         finally:
             self._threads.close()
+            await self._processes.close()
             logger.info("worker %s has ended", self.worker_id)
 
     @property
@@ -234,6 +260,8 @@ class Worker:
         listening = group.create_task(self._admission.listen(), name="headgate listener")
         flushing = group.create_task(self._acknowledgements.run(), name="headgate flusher")
         duties = group.create_task(self._run_duties(), name="headgate duties")
+        memory = group.create_task(self._memory.run(), name="headgate memory")
+        looking = group.create_task(self._warn_of_unknown_kinds(), name="headgate kinds")
         await self._shutdown.requested()
         if self._failure is not None:
             raise self._failure
@@ -242,8 +270,21 @@ class Worker:
         self._resigned.set()
         self._admission.close()
         listening.cancel()
+        memory.cancel()
+        looking.cancel()
         await self._ending.drain(admission, flushing)
         await duties
+
+    async def _warn_of_unknown_kinds(self) -> None:
+        """Says what waits here that this worker cannot run; it is a look, and may fail."""
+        try:
+            waiting = await self._store.workers.waiting_kinds(self.config.queues)
+        except StoreError as error:
+            logger.info("the kinds that wait are not known: %s", error)
+            return
+        for kind in waiting:
+            if kind not in self._app.tasks:
+                logger.warning("jobs of kind %s wait, and this worker has no handler for it", kind)
 
     async def _run_duties(self) -> None:
         if not self.config.duties:

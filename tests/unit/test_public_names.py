@@ -10,6 +10,13 @@ import pytest
 import headgate
 
 PUBLIC = {
+    "WaitTimeout",
+    "Completion",
+    "DeathReason",
+    "Death",
+    "Depends",
+    "Data",
+    "BatchJob",
     "ApiConfig",
     "BackendError",
     "Backpressure",

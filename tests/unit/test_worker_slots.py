@@ -9,9 +9,12 @@ import pytest
 from headgate import Headgate, Store, StoreSettings, WorkerConfig
 from headgate.model.job import Acknowledgement, Claim
 from headgate.model.lifecycle import Outcome
-from headgate.worker.attempt import Attempt, Stop, Workbench
+from headgate.worker.attempt import Attempt, Stop
+from headgate.worker.processes import HandlerProcesses
 from headgate.worker.slots import Rate, Slots
+from headgate.worker.stuck import StuckWatch
 from headgate.worker.threads import HandlerThreads
+from headgate.worker.workbench import Workbench
 
 
 class Clock:
@@ -48,7 +51,10 @@ class Bench:
             worker_id="w",
             tasks=self.app.tasks,
             store=Store(StoreSettings(dsn="postgresql://nobody@127.0.0.1:1/nothing")),
+            provided=self.app.provided,
             threads=HandlerThreads(1),
+            processes=HandlerProcesses(1),
+            stuck=StuckWatch(60_000),
             lost=self.slots.settled,
             settled=self.slots.settled,
             ended=self._ended,

@@ -1,0 +1,50 @@
+"""What all attempts of a worker share."""
+
+import contextvars
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from headgate.client.task import Task
+from headgate.model.job import Acknowledgement
+from headgate.store.store import Store
+from headgate.worker.batches import Batches
+from headgate.worker.processes import HandlerProcesses
+from headgate.worker.stuck import StuckWatch
+from headgate.worker.threads import HandlerThreads
+
+if TYPE_CHECKING:
+    from headgate.worker.attempt import Attempt
+
+
+class Workbench:
+    """Handlers, the places that they run in, and who hears of the end of an attempt."""
+
+    def __init__(
+        self,
+        *,
+        worker_id: str,
+        store: Store,
+        tasks: Mapping[str, Task[Any]],
+        provided: Mapping[Any, Any],
+        threads: HandlerThreads,
+        processes: HandlerProcesses,
+        stuck: StuckWatch,
+        lost: Callable[["Attempt"], None],
+        settled: Callable[["Attempt"], None],
+        ended: Callable[["Attempt", Acknowledgement | None], None],
+    ) -> None:
+        self.worker_id = worker_id
+        self.store = store
+        self.tasks = tasks
+        self.provided = provided
+        self.threads = threads
+        self.processes = processes
+        self.stuck = stuck
+        self.batches = Batches()
+        self.lost = lost
+        self.settled = settled
+        self.ended = ended
+        # An attempt may be started by the end of another, whose variables are none of its business.
+        self.variables = contextvars.copy_context()
+        # Kinds that were complained about already.
+        self.unknown_kinds: set[str] = set()

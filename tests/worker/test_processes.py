@@ -1,0 +1,126 @@
+"""Handlers in processes: with everything a handler can do, and no harm to anybody else."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from headgate import Headgate, RegistrationError, Store, Worker, WorkerConfig
+from tests.store.rows import Observer, job_row
+from tests.worker import busy
+from tests.worker.conftest import QUICK
+from tests.worker.waiting import eventually, reaches
+
+
+@pytest.fixture
+async def start(store: Store) -> AsyncIterator[Callable[..., Worker]]:
+    started: list[tuple[Worker, asyncio.Task[None]]] = []
+
+    def start_worker(**config: Any) -> Worker:
+        worker = Worker(busy.app, store, WorkerConfig(**{**QUICK, "processes": 1, **config}))
+        started.append((worker, asyncio.create_task(worker.run())))
+        return worker
+
+    busy.app.bind(store)
+    yield start_worker
+    for worker, _ in started:
+        worker.shutdown(now=True)
+    for _, task in started:
+        await task
+
+
+async def row_of(observer: Observer, job_id: str) -> dict[str, Any]:
+    row = await job_row(observer, job_id)
+    assert row is not None
+    return {**row, "errors": json.loads(row["errors"])}
+
+
+async def test_one_process_runs_many_jobs_and_is_another_than_the_worker(
+    start: Callable[..., Worker], observer: Observer
+) -> None:
+    jobs = [await busy.square.enqueue(busy.Square(number)) for number in range(3)]
+    start()
+    results = []
+    for number, job in enumerate(jobs):
+        await reaches(observer, job.id, "completed")
+        row = await row_of(observer, job.id)
+        assert row["errors"][0]["logs"] == [f"squaring {number}"]
+        results.append(json.loads(row["result_bytes"]))
+    assert [result["square"] for result in results] == [0, 1, 4]
+    (pid,) = {result["pid"] for result in results}
+    assert pid != os.getpid()
+
+
+async def test_steps_progress_and_output_work_from_a_process(
+    start: Callable[..., Worker], store: Store, observer: Observer
+) -> None:
+    job = await busy.steps.enqueue()
+    start(duties=True)
+    await reaches(observer, job.id, "completed")
+    row = await row_of(observer, job.id)
+    assert [entry["logs"] for entry in row["errors"]] == [["one"], ["two"]]
+    assert row["errors"][0]["error"].startswith("ValueError: not yet")
+    progress = await store.artifacts.progress(job.id)
+    assert progress is not None
+    assert (progress.current, progress.message) == (1, "half")
+    assert row["output_bytes"] == b"[1]"
+
+
+async def test_an_effect_from_a_process(
+    start: Callable[..., Worker], observer: Observer, headgate_database: str
+) -> None:
+    await observer.execute("CREATE TABLE charge (id bigint GENERATED ALWAYS AS IDENTITY)")
+    job = await busy.pays.enqueue(headgate_database)
+    worker = start()
+    await reaches(observer, job.id, "completed")
+    await eventually(lambda: worker.held == 0)
+    assert await observer.fetchval("SELECT count(*) FROM charge") == 1
+
+
+async def test_a_process_says_how_the_job_ends(
+    start: Callable[..., Worker], observer: Observer
+) -> None:
+    skipped, exited = await busy.ends.enqueue("skip"), await busy.ends.enqueue("exits")
+    start()
+    await reaches(observer, skipped.id, "archived")
+    assert (await row_of(observer, skipped.id))["errors"][0]["error"] == "from a process"
+    await reaches(observer, exited.id, "retryable")
+    assert (await row_of(observer, exited.id))["errors"][0]["error"].startswith("panic: SystemExit")
+
+
+async def test_a_process_that_dies_has_crashed_its_job_and_nobody_elses(
+    start: Callable[..., Worker], observer: Observer
+) -> None:
+    killed = await busy.ends.enqueue("killed", max_attempts=1)
+    other = await busy.square.enqueue(busy.Square(3))
+    start(duties=True, lease_ms=600)
+    await reaches(observer, other.id, "completed")
+    await reaches(observer, killed.id, "retryable")
+    row = await row_of(observer, killed.id)
+    assert (row["attempt"], row["crash_attempt"]) == (0, 1)
+
+
+async def test_a_process_is_killed_when_its_time_is_over(
+    start: Callable[..., Worker], observer: Observer
+) -> None:
+    slow = await busy.ends.enqueue("sleeps", timeout_ms=1_500)
+    start()
+    await reaches(observer, slow.id, "retryable")
+    row = await row_of(observer, slow.id)
+    assert row["errors"][0]["error"] == "attempt timed out after 1500 ms"
+    after = await busy.square.enqueue(busy.Square(2))
+    await reaches(observer, after.id, "completed")
+
+
+def test_a_handler_that_cannot_be_found_by_name_is_refused() -> None:
+    app = Headgate()
+    with pytest.raises(RegistrationError, match="define it in a module"):
+        app.task("a", process=True)(lambda: None)
+
+    async def on_loop() -> None: ...
+
+    with pytest.raises(RegistrationError, match="a process runs a `def`"):
+        app.task("a", process=True)(on_loop)
