@@ -102,8 +102,8 @@ class Workers:
         await self._database.fetch(leave(), {"beat_worker_id": worker_id})
 
     async def waiting_kinds(self, queues: Sequence[str]) -> list[str]:
-        """The kinds of jobs that wait in these queues, looking at up to 1,000 kinds and at the
-        oldest job of each.
+        """The kinds of jobs that wait in these queues, looking at up to 1,000 kinds and at one job
+        of each.
         """
         rows = await self._database.fetch(waiting_kinds(), {"served_queues": list(queues)})
         return [row["kind"] for row in rows]

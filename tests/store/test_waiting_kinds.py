@@ -17,11 +17,10 @@ FROM generate_series(1, 30000) AS n
 """
 
 
-async def test_kinds_are_those_whose_oldest_available_job_waits_here(store: Store) -> None:
+async def test_kinds_are_those_that_have_a_job_to_take_here(store: Store) -> None:
     await store.producer.enqueue(
         [
             Envelope(kind="here", queue="a"),
-            Envelope(kind="here", queue="b"),
             Envelope(kind="there", queue="b"),
             Envelope(kind="later", queue="a", delay_ms=60_000),
             Envelope(kind="pending", queue="a", pending=True),
@@ -41,5 +40,6 @@ async def test_the_look_is_a_probe_for_each_kind(
     assert await store.workers.waiting_kinds(["queue1"]) == ["kind1"]
     await observer.execute("SET enable_seqscan = off; SET enable_bitmapscan = off")
     nodes = await plan_of(observer, waiting_kinds(), {"served_queues": ["queue1"]}, mode)
-    assert all("headgate_job_kind" in scan for scan in scans_of(nodes, "headgate_job"))
+    scans = scans_of(nodes, "headgate_job")
+    assert all(scan.endswith("headgate_job_kind") for scan in scans), scans
     assert pages_read(nodes) < 100

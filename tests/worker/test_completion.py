@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from headgate import (
     EnqueuePipeline,
@@ -150,22 +151,18 @@ async def test_middleware_takes_part_in_a_script(
     assert headers == '{"seen": "yes"}'
 
 
-async def test_a_forked_child_begins_with_a_way_of_its_own(
-    shop: Headgate, observer: Observer
+def test_a_forked_child_begins_with_a_way_of_its_own(
+    shop: Headgate, headgate_database: str
 ) -> None:
     double = double_of(shop)
-
-    def parent() -> int | None:
-        double.enqueue_blocking(1)
-        child = multiprocessing.get_context("fork").Process(
-            target=double.enqueue_blocking, args=(2,)
-        )
-        child.start()
-        child.join(30)
-        return child.exitcode
-
-    assert await asyncio.to_thread(parent) == 0
-    assert await count_jobs(observer) == 2
+    double.enqueue_blocking(1)
+    forking = multiprocessing.get_context("fork")
+    child = forking.Process(target=double.enqueue_blocking, args=(2,))
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
+    with blocking(headgate_database) as connection:
+        assert connection.scalar(text("SELECT count(*) FROM headgate_job")) == 2
 
 
 async def test_a_worker_is_woken_by_what_a_script_enqueues(
