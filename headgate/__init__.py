@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from headgate.client.authorizer import EnqueueContext
     from headgate.client.batches import BatchJob
     from headgate.client.circuit_breaker import CircuitBreaker
-    from headgate.client.encryption import Keyring, PayloadEncryption
     from headgate.client.completion import Completion, WaitTimeout
     from headgate.client.dependencies import Data, Depends
+    from headgate.client.encryption import Keyring, PayloadEncryption
     from headgate.client.errors import NotOpen, RegistrationError
     from headgate.client.failures import Death, DeathReason
     from headgate.client.hooks import EnqueueHook

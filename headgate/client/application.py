@@ -1,6 +1,6 @@
 """The application object: the tasks it knows, and when some of them are due."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, TypeVar, Unpack

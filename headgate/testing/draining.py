@@ -20,8 +20,9 @@ from headgate.worker.attempt import Attempt
 from headgate.worker.config import WorkerConfig
 from headgate.worker.coordinator import serve_workflows
 from headgate.worker.custody import Custody, logger
+from headgate.worker.deaths import Deaths
+from headgate.worker.places import HandlerPlaces
 from headgate.worker.slots import Slots
-from headgate.worker.threads import HandlerThreads
 
 # Nothing renews here, so a lease must outlive every handler of a test.
 _LEASE_MS: Final = 3_600_000
@@ -91,20 +92,24 @@ class _Drain:
         self._performed: list[Performed] = []
         self._all_settled = asyncio.Event()
         self._slots = Slots(self._config)
-        self._threads = HandlerThreads(concurrency)
+        self._places = HandlerPlaces(app, self._config)
+        self._deaths = Deaths(app.death_handlers)
         self._acknowledgements = Acknowledgements(
-            store, settled=self._settled, outage=OutageLog(logger)
+            store,
+            settled=self._settled,
+            taken=self._deaths.settled,
+            outage=OutageLog(logger),
         )
         serve_workflows(app)
         app.bind(store)
         self._custody = Custody(
             store,
             worker_id=self._worker_id,
-            tasks=app.tasks,
-            threads=self._threads,
+            places=self._places,
             lease_ms=_LEASE_MS,
             slots=self._slots,
             acknowledgements=self._acknowledgements,
+            unreported=self._settled,
         )
 
     async def run(self, limit: int) -> list[Performed]:
@@ -128,7 +133,8 @@ class _Drain:
         finally:
             self._acknowledgements.close()
             await reporting
-            self._threads.close()
+            await self._deaths.finish(_LEASE_MS)
+            await self._places.close()
         return self._performed
 
     def _settled(self, attempt: Attempt) -> None:

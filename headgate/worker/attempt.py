@@ -145,7 +145,7 @@ class Attempt:
         if self._entered and not self._knows:
             self._interrupt()
         if self._entered:
-            self._bench.stuck.told_to_end(self)
+            self._bench.places.stuck.told_to_end(self)
 
     def abandon(self, reason: Stop) -> None:
         """Ends the attempt now, though its handler may still be running somewhere."""
@@ -226,13 +226,16 @@ class Attempt:
         if isinstance(task, CommandTask):
             return await run_command(task.command, self.claim, JobContext(self._recorded(task)))
         if task.execution is Execution.PROCESS:
-            return await self._bench.processes.run(task, self.claim, self._recorded(task))
+            return await self._bench.places.processes.run(task, self.claim, self._recorded(task))
         payload = task.payload_of(self.claim)
         context = self.context if task.signature.takes_context else None
         if task.signature.dependencies:
             async with AsyncExitStack() as stack:
                 values = await resolve(
-                    task.signature.dependencies, self._bench.provided, lambda: self.context, stack
+                    task.signature.dependencies,
+                    self._bench.places.provided,
+                    lambda: self.context,
+                    stack,
                 )
                 returned = await self._call(task, context, payload, values)
         else:
@@ -255,8 +258,8 @@ class Attempt:
             return await task.invoke(context, payload, **values)
         if isinstance(task, BatchTask):
             assert context is not None
-            return await self._bench.batches.run(task, context, payload)
-        returned, raised = await self._bench.threads.submit(
+            return await self._bench.places.batches.run(task, context, payload)
+        returned, raised = await self._bench.places.threads.submit(
             self._call_in_thread, task, context, payload, values
         )
         if raised is not None:

@@ -1,18 +1,14 @@
 """What is a worker's own, from the claim to the settled report, and how it can be lost before."""
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from headgate.client.task import Task
 from headgate.model.job import Acknowledgement, Claim, Lease
 from headgate.store.store import Store
 from headgate.worker.acknowledgements import Acknowledgements
 from headgate.worker.attempt import Attempt, Stop
-from headgate.worker.processes import HandlerProcesses
+from headgate.worker.places import HandlerPlaces
 from headgate.worker.slots import Slots
-from headgate.worker.stuck import StuckWatch
-from headgate.worker.threads import HandlerThreads
 from headgate.worker.workbench import Workbench
 
 logger = logging.getLogger("headgate.worker")
@@ -26,26 +22,21 @@ class Custody:
         store: Store,
         *,
         worker_id: str,
-        tasks: Mapping[str, Task[Any]],
-        provided: Mapping[Any, Any],
-        threads: HandlerThreads,
-        processes: HandlerProcesses,
-        stuck: StuckWatch,
+        places: HandlerPlaces,
         lease_ms: int,
         slots: Slots,
         acknowledgements: Acknowledgements,
+        unreported: Callable[[Attempt], None] | None = None,
     ) -> None:
+        """`unreported` is told of attempts that end without a report."""
+        self._unreported = unreported or slots.settled
         self._lease_ms = lease_ms
         self._slots = slots
         self._acknowledgements = acknowledgements
         self._bench = Workbench(
             worker_id=worker_id,
             store=store,
-            tasks=tasks,
-            provided=provided,
-            threads=threads,
-            processes=processes,
-            stuck=stuck,
+            places=places,
             lost=self._lose,
             settled=self._slots.settled,
             ended=self._ended,
@@ -80,7 +71,7 @@ class Custody:
 
     def _ended(self, attempt: Attempt, report: Acknowledgement | None) -> None:
         if report is None:
-            self._slots.settled(attempt)
+            self._unreported(attempt)
         else:
             self._acknowledgements.put(attempt, report)
         self._slots.ended(attempt)

@@ -1,16 +1,12 @@
 """What all attempts of a worker share."""
 
 import contextvars
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from headgate.client.task import Task
 from headgate.model.job import Acknowledgement
 from headgate.store.store import Store
-from headgate.worker.batches import Batches
-from headgate.worker.processes import HandlerProcesses
-from headgate.worker.stuck import StuckWatch
-from headgate.worker.threads import HandlerThreads
+from headgate.worker.places import HandlerPlaces
 
 if TYPE_CHECKING:
     from headgate.worker.attempt import Attempt
@@ -24,23 +20,15 @@ class Workbench:
         *,
         worker_id: str,
         store: Store,
-        tasks: Mapping[str, Task[Any]],
-        provided: Mapping[Any, Any],
-        threads: HandlerThreads,
-        processes: HandlerProcesses,
-        stuck: StuckWatch,
+        places: HandlerPlaces,
         lost: Callable[["Attempt"], None],
         settled: Callable[["Attempt"], None],
         ended: Callable[["Attempt", Acknowledgement | None], None],
     ) -> None:
         self.worker_id = worker_id
         self.store = store
-        self.tasks = tasks
-        self.provided = provided
-        self.threads = threads
-        self.processes = processes
-        self.stuck = stuck
-        self.batches = Batches()
+        self.places = places
+        self.tasks = places.tasks
         self.lost = lost
         self.settled = settled
         self.ended = ended

@@ -25,12 +25,10 @@ from headgate.worker.ending import Ending
 from headgate.worker.heartbeat import Heartbeat
 from headgate.worker.loop import AdmissionLoop
 from headgate.worker.memory import MemoryGuard
+from headgate.worker.places import HandlerPlaces
 from headgate.worker.polling import PollWindow
-from headgate.worker.processes import HandlerProcesses
 from headgate.worker.shutdown import Shutdown
 from headgate.worker.slots import Slots
-from headgate.worker.stuck import StuckWatch
-from headgate.worker.threads import HandlerThreads
 
 _START_FLOOR_MS: Final = 100
 _START_CEILING_MS: Final = 5_000
@@ -65,8 +63,7 @@ class Worker:
         self._shutdown = Shutdown()
         self._window = PollWindow()
         self._slots = Slots(self.config)
-        self._threads = HandlerThreads(self.config.threads or self.config.concurrency)
-        self._processes = HandlerProcesses(self.config.processes or os.cpu_count() or 1)
+        self._places = HandlerPlaces(app, self.config)
         self._deaths = Deaths(app.death_handlers)
         self._memory = MemoryGuard(
             limit_bytes=self.config.memory_limit_bytes,
@@ -82,11 +79,7 @@ class Worker:
         self._custody = Custody(
             store,
             worker_id=self.worker_id,
-            tasks=app.tasks,
-            provided=app.provided,
-            threads=self._threads,
-            processes=self._processes,
-            stuck=StuckWatch(self.config.stuck_after_ms),
+            places=self._places,
             lease_ms=self.config.lease_ms,
             slots=self._slots,
             acknowledgements=self._acknowledgements,
@@ -160,8 +153,7 @@ class Worker:
             await self._deaths.finish(self.config.shutdown_grace_ms)
             await self._ending.finish()
         finally:
-            self._threads.close()
-            await self._processes.close()
+            await self._places.close()
             logger.info("worker %s has ended", self.worker_id)
 
     @property

@@ -10,10 +10,8 @@ from headgate import Headgate, Store, StoreSettings, WorkerConfig
 from headgate.model.job import Acknowledgement, Claim
 from headgate.model.lifecycle import Outcome
 from headgate.worker.attempt import Attempt, Stop
-from headgate.worker.processes import HandlerProcesses
+from headgate.worker.places import HandlerPlaces
 from headgate.worker.slots import Rate, Slots
-from headgate.worker.stuck import StuckWatch
-from headgate.worker.threads import HandlerThreads
 from headgate.worker.workbench import Workbench
 
 
@@ -49,12 +47,8 @@ class Bench:
 
         self.bench = Workbench(
             worker_id="w",
-            tasks=self.app.tasks,
+            places=HandlerPlaces(self.app, WorkerConfig(**config)),
             store=Store(StoreSettings(dsn="postgresql://nobody@127.0.0.1:1/nothing")),
-            provided=self.app.provided,
-            threads=HandlerThreads(1),
-            processes=HandlerProcesses(1),
-            stuck=StuckWatch(60_000),
             lost=self.slots.settled,
             settled=self.slots.settled,
             ended=self._ended,
