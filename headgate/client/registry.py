@@ -1,7 +1,7 @@
 """The tasks that an application knows, and what they share."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
 from typing import (
@@ -33,6 +33,12 @@ Payload = TypeVar("Payload")
 Provided = TypeVar("Provided")
 Context = TypeVar("Context", bound=HandlerContext)
 Handler = TypeVar("Handler", bound=DeathHandler)
+
+HandlerMiddleware: TypeAlias = Callable[[Any, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+"""Stands around a handler: it gets the context and goes on with `await call_next()`, whose value it
+returns. What the handler raises passes through it, outcomes too."""
+
+Middleware = TypeVar("Middleware", bound=HandlerMiddleware)
 
 Lifespan: TypeAlias = Callable[[Any], AbstractAsyncContextManager[Any]]
 
@@ -73,6 +79,7 @@ class TaskRegistry:
         self._tasks: dict[str, Task[Any]] = {}
         self._provided: dict[Any, Any] = {}
         self._death_handlers: list[DeathHandler] = []
+        self._handler_middleware: list[HandlerMiddleware] = []
 
     @property
     def tasks(self) -> Mapping[str, Task[Any]]:
@@ -88,6 +95,11 @@ class TaskRegistry:
     def death_handlers(self) -> Sequence[DeathHandler]:
         """In the order of their registration."""
         return self._death_handlers
+
+    @property
+    def middleware(self) -> Sequence[HandlerMiddleware]:
+        """What stands around handlers, the outermost first."""
+        return self._handler_middleware
 
     @property
     def _app(self) -> "Headgate":
@@ -219,6 +231,13 @@ class TaskRegistry:
         """Registers a function that is told, as a `Death`, of each job that is given up."""
         self._death_handlers.append(handler)
         return handler
+
+    def handler_middleware(self, middleware: Middleware) -> Middleware:
+        """Registers `async def middleware(ctx, call_next)` around every handler that this process
+        calls: those on the event loop, in threads, and each job of a batch.
+        """
+        self._handler_middleware.append(middleware)
+        return middleware
 
     def check_provided(self) -> None:
         """Raises `RegistrationError` for a parameter that nobody has provided a value for."""

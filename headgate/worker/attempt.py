@@ -6,26 +6,21 @@ handler makes of the cancellation. It ends once: nothing can stop it after it ha
 
 import asyncio
 import logging
-import threading
 import time
-from contextlib import AsyncExitStack
 from enum import Enum
 from typing import Any, Final
 
-from headgate.client.batches import BatchTask
-from headgate.client.commands import CommandTask
-from headgate.client.dependencies import resolve
-from headgate.client.task import Execution, Task
+from headgate.client.task import Task
 from headgate.model.errors import StoreError
 from headgate.model.job import Acknowledgement, Claim, Stored
 from headgate.model.lifecycle import Outcome
-from headgate.worker.commands import run_command
 from headgate.worker.context import JobContext
+from headgate.worker.handling import handle
 from headgate.worker.hold import Hold, Holding
 from headgate.worker.record import AttemptRecord
 from headgate.worker.running import running
 from headgate.worker.stuck import stack_of_task, stack_of_thread
-from headgate.worker.verdicts import Verdict, of_raise, of_return
+from headgate.worker.verdicts import Verdict, of_raise
 from headgate.worker.workbench import Workbench
 
 NO_HANDLER: Final = "no handler registered"
@@ -55,17 +50,17 @@ class Attempt:
         "_entered",
         "_knows",
         "_limit_ms",
-        "_record",
         "_stop",
         "_task",
-        "_thread",
-        "_threaded",
         "claim",
         "ended",
         "lease",
         "lease_ms",
+        "record",
         "report",
         "taken_at",
+        "thread",
+        "threaded",
     )
 
     def __init__(self, claim: Claim, bench: Workbench, lease_ms: int) -> None:
@@ -77,15 +72,16 @@ class Attempt:
         self.report: Acknowledgement | None = None
         self._bench = bench
         self._context: JobContext | None = None
-        self._record: AttemptRecord | None = None
+        self.record: AttemptRecord | None = None
         self._entered = False
         # The handler was told by an exception that its lease is lost.
         self._knows = False
         self._limit_ms = 0
         self._stop: Stop | None = None
         self._task: asyncio.Task[None] | None = None
-        self._thread: int | None = None
-        self._threaded = False
+        self.thread: int | None = None
+        # A thread cannot be cancelled, so neither is an attempt that waits for one.
+        self.threaded = False
 
     @property
     def started(self) -> bool:
@@ -95,13 +91,13 @@ class Attempt:
     def context(self) -> JobContext | None:
         """What the handler may say and ask; None once the attempt has ended."""
         if self._context is None and not self.ended:
-            self._context = JobContext(self._recorded(self._bench.tasks[self.claim.kind]))
+            self._context = JobContext(self.recorded(self._bench.tasks[self.claim.kind]))
         return self._context
 
     @property
     def concluding(self) -> bool:
         """Whether the handler is ending the job by itself, so that its lease cannot be lost."""
-        record = self._record
+        record = self.record
         return record is not None and record.hold.state in (
             Holding.COMMITTING,
             Holding.CONCLUDED,
@@ -110,7 +106,7 @@ class Attempt:
     @property
     def running(self) -> bool:
         """Whether the handler runs, though the attempt may have been given up."""
-        if self._thread is not None:
+        if self.thread is not None:
             return True
         return self._task is not None and not self._task.done()
 
@@ -120,8 +116,8 @@ class Attempt:
 
     def stack(self) -> str:
         """Where the handler is."""
-        if self._thread is not None:
-            return stack_of_thread(self._thread)
+        if self.thread is not None:
+            return stack_of_thread(self.thread)
         return "" if self._task is None else stack_of_task(self._task)
 
     def start(self) -> None:
@@ -139,8 +135,8 @@ class Attempt:
         if self.ended or self._stop is not None:
             return
         self._stop = reason
-        if self._record is not None:
-            self._record.hold.stopped = True
+        if self.record is not None:
+            self.record.hold.stopped = True
         # Cancelled before its first step, a task never enters its coroutine; that looks by itself.
         if self._entered and not self._knows:
             self._interrupt()
@@ -168,8 +164,8 @@ class Attempt:
                     report = self._report_error(raised)
         if self._stop is not None:
             report = self._report_stop(self._stop)
-        if self._record is not None:
-            report = await self._without_lease(self._record, report)
+        if self.record is not None:
+            report = await self._without_lease(self.record, report)
         self._end(report)
 
     async def _without_lease(
@@ -188,10 +184,10 @@ class Attempt:
         if not self.ended:
             self.report = report
             self.ended = True
-            if self._record is not None:
-                self._record.close()
+            if self.record is not None:
+                self.record.close()
             # They refer back to this attempt; a cycle per job is work for the garbage collector.
-            self._context = self._record = None
+            self._context = self.record = None
             self._bench.ended(self, report)
 
     async def _perform(self) -> Acknowledgement | None:
@@ -207,77 +203,18 @@ class Attempt:
             loop = asyncio.get_running_loop()
             timer = loop.call_later(self._limit_ms / 1000, self.stop, reason)
         running.set(self)
-        self._threaded = task.execution is Execution.THREAD
         try:
-            verdict = await self._run_handler(task)
+            verdict = await handle(self, task, self._bench.places)
         except BaseException:
-            if self._record is not None:
-                await self._record.children.cancel()
-                if self._record.children.failure is not None and self._stop is None:
-                    raise self._record.children.failure from None
+            if self.record is not None:
+                await self.record.children.cancel()
+                if self.record.children.failure is not None and self._stop is None:
+                    raise self.record.children.failure from None
             raise
         finally:
             if timer is not None:
                 timer.cancel()
         return self._report_verdict(verdict)
-
-    async def _run_handler(self, task: Task[Any]) -> Verdict:
-        """Runs the handler and all that belongs to it."""
-        if isinstance(task, CommandTask):
-            return await run_command(task.command, self.claim, JobContext(self._recorded(task)))
-        if task.execution is Execution.PROCESS:
-            return await self._bench.places.processes.run(task, self.claim, self._recorded(task))
-        payload = task.payload_of(self.claim)
-        context = self.context if task.signature.takes_context else None
-        if task.signature.dependencies:
-            async with AsyncExitStack() as stack:
-                values = await resolve(
-                    task.signature.dependencies,
-                    self._bench.places.provided,
-                    lambda: self.context,
-                    stack,
-                )
-                returned = await self._call(task, context, payload, values)
-        else:
-            returned = await self._call(task, context, payload, {})
-        record = self._record
-        if record is None:
-            return of_return(returned, None)
-        await record.children.join()
-        await record.prove()
-        return of_return(returned, record.result)
-
-    async def _call(
-        self,
-        task: Task[Any],
-        context: JobContext | None,
-        payload: Any,
-        values: dict[str, Any],
-    ) -> Any:
-        if task.execution is Execution.LOOP:
-            return await task.invoke(context, payload, **values)
-        if isinstance(task, BatchTask):
-            assert context is not None
-            return await self._bench.places.batches.run(task, context, payload)
-        returned, raised = await self._bench.places.threads.submit(
-            self._call_in_thread, task, context, payload, values
-        )
-        if raised is not None:
-            raise raised
-        return returned
-
-    def _call_in_thread(
-        self,
-        task: Task[Any],
-        context: JobContext | None,
-        payload: Any,
-        values: dict[str, Any],
-    ) -> Any:
-        self._thread = threading.get_ident()
-        try:
-            return task.invoke(context, payload, **values)
-        finally:
-            self._thread = None
 
     def _report_error(self, raised: BaseException) -> Acknowledgement | None:
         task = self._bench.tasks[self.claim.kind]
@@ -294,10 +231,11 @@ class Attempt:
             result=verdict.result,
         )
 
-    def _recorded(self, task: Task[Any]) -> AttemptRecord:
-        if self._record is None:
+    def recorded(self, task: Task[Any]) -> AttemptRecord:
+        """What the handler says and does; made when somebody needs it."""
+        if self.record is None:
             assert self._task is not None
-            self._record = AttemptRecord(
+            self.record = AttemptRecord(
                 self.claim,
                 self._bench.worker_id,
                 Hold(self._bench.store, self.lease, self._left),
@@ -307,8 +245,8 @@ class Attempt:
                 child_failed=self._interrupt,
                 lengthen=self._lengthen,
             )
-            self._record.hold.stopped = self._stop is not None
-        return self._record
+            self.record.hold.stopped = self._stop is not None
+        return self.record
 
     def _limit(self) -> tuple[int, Stop]:
         """How long this attempt may run, and what it is that ends then.
@@ -324,7 +262,7 @@ class Attempt:
 
     def _left(self, state: Holding) -> None:
         """The handler has no lease any more, or soon will have none. From any thread."""
-        record = self._record
+        record = self.record
         if state is Holding.COMMITTING or record is None:
             return
         if record.on_loop():
@@ -346,7 +284,7 @@ class Attempt:
 
     def _interrupt(self) -> None:
         """Cancels the handler, where that can be done."""
-        if self._task is not None and not self._threaded and not self.ended:
+        if self._task is not None and not self.threaded and not self.ended:
             self._task.cancel()
 
     def _report_stop(self, reason: Stop) -> Acknowledgement | None:
@@ -377,7 +315,7 @@ class Attempt:
         delay_ms: int | None = None,
         result: Stored | None = None,
     ) -> Acknowledgement:
-        record = self._record
+        record = self.record
         return Acknowledgement(
             lease=self.lease,
             outcome=outcome,

@@ -16,6 +16,7 @@ class HandlerPlaces:
     def __init__(self, app: Headgate, config: WorkerConfig) -> None:
         self.tasks = app.tasks
         self.provided = app.provided
+        self.middleware = app.middleware
         self.threads = HandlerThreads(config.threads or config.concurrency)
         self.processes = HandlerProcesses(config.processes or os.cpu_count() or 1)
         self.batches = Batches()

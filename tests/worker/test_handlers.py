@@ -151,6 +151,51 @@ async def test_a_lifespan_stands_around_the_worker(store: Store, observer: Obser
     assert log == ["begin", "job", "end"]
 
 
+async def test_middleware_stands_around_handlers_of_every_kind(
+    app: Headgate, start_worker: StartWorker, observer: Observer
+) -> None:
+    log: list[str] = []
+
+    @app.handler_middleware
+    async def outer(ctx: JobContext, call_next: Any) -> Any:
+        log.append(f"outer {ctx.kind}")
+        try:
+            return await call_next()
+        except ValueError as error:
+            raise Skip(f"outer saw {error}") from None
+
+    @app.handler_middleware
+    async def inner(ctx: JobContext, call_next: Any) -> Any:
+        log.append("inner")
+        return {"wrapped": await call_next()}
+
+    @app.task("loop", retention_ms=HOUR_MS)
+    async def on_loop() -> int:
+        return 1
+
+    @app.task("thread", retention_ms=HOUR_MS)
+    def in_thread() -> int:
+        return 2
+
+    @app.batch_task("batch", max_size=1, retention_ms=HOUR_MS)
+    async def batch(jobs: list[BatchJob[None]]) -> list[int]:
+        return [3 for _ in jobs]
+
+    @app.task("fails", retention_ms=HOUR_MS)
+    async def fails() -> None:
+        raise ValueError("no")
+
+    start_worker(concurrency=1)
+    for number, task in enumerate((on_loop, in_thread, batch), start=1):
+        job = await app.enqueue(task.job())
+        row = await ended(observer, job.id, "completed")
+        assert json.loads(row["result_bytes"]) == {"wrapped": number}
+    job = await fails.enqueue()
+    assert (await ended(observer, job.id, "archived"))["errors"][0]["error"] == "outer saw no"
+    kinds = ("loop", "thread", "batch", "fails")
+    assert log == [entry for kind in kinds for entry in (f"outer {kind}", "inner")]
+
+
 class Order(pydantic.BaseModel):
     number: int
     sent: timedelta = timedelta(seconds=5)

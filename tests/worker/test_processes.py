@@ -3,15 +3,17 @@
 import asyncio
 import json
 import os
+import signal
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headgate import Headgate, RegistrationError, Store, Worker, WorkerConfig
+from headgate import Envelope, Headgate, RegistrationError, Store, Worker, WorkerConfig
 from tests.store.rows import Observer, job_row
 from tests.worker import busy
-from tests.worker.conftest import QUICK
+from tests.worker.conftest import QUICK, StartProcess
 from tests.worker.waiting import eventually, reaches
 
 
@@ -113,6 +115,44 @@ async def test_a_process_is_killed_when_its_time_is_over(
     assert row["errors"][0]["error"] == "attempt timed out after 1500 ms"
     after = await busy.square.enqueue(busy.Square(2))
     await reaches(observer, after.id, "completed")
+
+
+SLEEPER = """
+import os, time
+from headgate import Headgate
+
+app = Headgate()
+
+
+@app.task("sleeps", process=True)
+def sleeps(path: str) -> None:
+    with open(path + ".part", "w") as file:
+        file.write(str(os.getpid()))
+    os.rename(path + ".part", path)
+    time.sleep(300)
+"""
+
+
+async def test_processes_do_not_outlive_a_worker_that_is_killed(
+    start_process: StartProcess, store: Store, tmp_path: Path
+) -> None:
+    path = tmp_path / "pid"
+    await store.producer.enqueue([Envelope(kind="sleeps", payload=json.dumps(str(path)).encode())])
+    process = start_process(SLEEPER)
+    await eventually(path.exists)
+    pid = int(path.read_text())
+    assert is_alive(pid)
+    process.signal(signal.SIGKILL)
+    await eventually(lambda: not is_alive(pid))
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs; one that nobody has waited for yet does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat.rsplit(")", 1)[1].split()[0] != "Z"
 
 
 def test_a_handler_that_cannot_be_found_by_name_is_refused() -> None:

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from headgate import Headgate, JobContext, Store, Worker
+from headgate import Death, Headgate, JobContext, Store, Worker
 from headgate.model.lifecycle import State
 from tests.store.rows import Observer, job_row, state_of
 from tests.worker.conftest import StartProcess, StartWorker
@@ -171,8 +171,10 @@ async def test_bc_68_a_release_leaves_no_trace(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cleaned: list[str] = []
+    told: list[Death] = []
+    app.on_death(told.append)
 
-    @app.task("holds")
+    @app.task("holds", max_attempts=1)
     async def holds(ctx: JobContext) -> None:
         try:
             await asyncio.Event().wait()
@@ -186,7 +188,7 @@ async def test_bc_68_a_release_leaves_no_trace(
     worker.obey("terminate")
     await reaches(observer, job.id, "available")
     assert await untouched(observer, job.id)
-    assert cleaned == [job.id]
+    assert (cleaned, told) == ([job.id], [])
     assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
