@@ -157,9 +157,9 @@ class JobProducer:
     ) -> list[Enqueued]:
         """`enqueue_many` for code that blocks: scripts, and frameworks without an event loop.
 
-        It needs no `open`. With a connection or session of SQLAlchemy, the jobs are enqueued in
-        its transaction; middleware, which is asynchronous, cannot take part then, and where there
-        is some this raises `InvalidRequest`.
+        It needs no `open`. With a connection of SQLAlchemy, psycopg or Django, the jobs are
+        enqueued in its transaction; middleware, which is asynchronous, cannot take part then, and
+        where there is some this raises `InvalidRequest`.
         """
         if connection is None:
             batch = list(jobs)

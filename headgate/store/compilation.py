@@ -9,11 +9,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sqlalchemy import Executable
-from sqlalchemy.dialects.postgresql import asyncpg
+from sqlalchemy.dialects.postgresql import asyncpg, psycopg
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.compiler import SQLCompiler
 
-_DIALECT: Final[Dialect] = asyncpg.dialect()  # type: ignore[no-untyped-call]  # as its author left it
+NUMBERED: Final[Dialect] = asyncpg.dialect()  # type: ignore[no-untyped-call]  # as its author left it
+"""Parameters as asyncpg wants them: `$1`, in their order."""
+
+NAMED: Final[Dialect] = psycopg.dialect()  # type: ignore[no-untyped-call]  # as its author left it
+"""Parameters as psycopg wants them: `%(name)s`, by their names."""
 
 
 class Compiled:
@@ -21,9 +25,9 @@ class Compiled:
 
     __slots__ = ("_defaults", "_names", "sql", "statement")
 
-    def __init__(self, statement: Executable, schema: str) -> None:
+    def __init__(self, statement: Executable, schema: str, dialect: Dialect = NUMBERED) -> None:
         compiled = statement.compile(  # type: ignore[attr-defined]  # on ClauseElement, not on the role
-            dialect=_DIALECT,
+            dialect=dialect,
             schema_translate_map={None: schema},
             render_schema_translate=True,
         )
@@ -44,16 +48,24 @@ class Compiled:
         defaults = self._defaults
         return [parameters[name] if name in parameters else defaults[name] for name in self._names]
 
+    def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters by their names; an array is a list to every driver, a tuple not."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in (*self._defaults.items(), *parameters.items())
+        }
+
 
 class Compiler:
     """Compiles for one schema and remembers."""
 
-    def __init__(self, schema: str) -> None:
+    def __init__(self, schema: str, dialect: Dialect = NUMBERED) -> None:
         self._schema = schema
+        self._dialect = dialect
         self._known: dict[int, Compiled] = {}
 
     def __call__(self, statement: Executable) -> Compiled:
         known = self._known.get(id(statement))
         if known is None:
-            known = self._known[id(statement)] = Compiled(statement, self._schema)
+            known = self._known[id(statement)] = Compiled(statement, self._schema, self._dialect)
         return known

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, Union, runt
 from sqlalchemy import Connection, Executable
 
 from headgate.model.errors import InvalidRequest
-from headgate.store.compilation import Compiler
+from headgate.store.compilation import NAMED, Compiler
 from headgate.store.enqueueing import Conversation, Row
 
 # Half of SQLAlchemy: whoever has such a connection has loaded it, and nobody else needs it.
@@ -21,8 +21,15 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-SyncConnection: TypeAlias = Union[Connection, "OrmSession"]
-"""SQLAlchemy on a driver that blocks, such as psycopg."""
+
+class CursorConnection(Protocol):
+    """A connection of psycopg, or the one of Django."""
+
+    def cursor(self) -> Any: ...
+
+
+SyncConnection: TypeAlias = Union[Connection, "OrmSession", CursorConnection]
+"""SQLAlchemy on a driver that blocks, psycopg itself, or `django.db.connection`."""
 
 
 @runtime_checkable
@@ -59,13 +66,11 @@ def converse_blocking(
     connection: SyncConnection, conversation: Conversation[Answer], *, schema: str
 ) -> Answer:
     """The same on a connection or session that blocks."""
-    options = {"schema_translate_map": {None: schema}}
+    run = _blocking_runner(connection, schema)
     try:
         step = next(conversation)
         while True:
-            statement, parameters = step
-            result = connection.execute(statement, dict(parameters), execution_options=options)
-            step = conversation.send(_rows(result))
+            step = conversation.send(run(*step))
     except StopIteration as end:
         answer: Answer = end.value
         return answer
@@ -96,9 +101,55 @@ def _runner(connection: AsyncConnectionLike, schema: str) -> Run:
     return fetch
 
 
+BlockingRun = Callable[[Executable, Mapping[str, Any]], Sequence[Row]]
+
+
+def _blocking_runner(connection: SyncConnection, schema: str) -> BlockingRun:
+    if hasattr(connection, "execution_options") or hasattr(connection, "get_bind"):
+        orm: Any = connection
+        options = {"schema_translate_map": {None: schema}}
+
+        def execute(statement: Executable, parameters: Mapping[str, Any]) -> Sequence[Row]:
+            return _rows(orm.execute(statement, dict(parameters), execution_options=options))
+
+        return execute
+    if not _in_transaction(connection):
+        raise InvalidRequest("the connection is not in a transaction")
+    compile_statement = named_compiler(schema)
+
+    def run(statement: Executable, parameters: Mapping[str, Any]) -> Sequence[Row]:
+        compiled = compile_statement(statement)
+        with connection.cursor() as cursor:
+            cursor.execute(compiled.sql, compiled.named(parameters))
+            if cursor.description is None:
+                return []
+            names = [column[0] for column in cursor.description]
+            return [
+                row if isinstance(row, Mapping) else dict(zip(names, row, strict=True))
+                for row in cursor.fetchall()
+            ]
+
+    return run
+
+
+def _in_transaction(connection: Any) -> bool:
+    """Whether several statements are one transaction; a plain connection of psycopg begins one by
+    itself.
+    """
+    if hasattr(connection, "in_atomic_block"):
+        return bool(connection.in_atomic_block)
+    status = getattr(getattr(connection, "info", None), "transaction_status", None)
+    return not getattr(connection, "autocommit", False) or bool(status)
+
+
 @lru_cache(maxsize=16)
 def compiler(schema: str) -> Compiler:
     return Compiler(schema)
+
+
+@lru_cache(maxsize=16)
+def named_compiler(schema: str) -> Compiler:
+    return Compiler(schema, NAMED)
 
 
 def _rows(result: Any) -> Sequence[Row]:

@@ -72,13 +72,13 @@ class BlockingContext:
     def once(
         self, function: Callable[..., Any], *arguments: Any, connection: SyncConnection
     ) -> bool:
-        """In a transaction of the caller's, on a connection or session of SQLAlchemy."""
+        """In a transaction of the caller's, on a connection of SQLAlchemy, psycopg or Django."""
         return self._record.effects.once_blocking(function, arguments, connection)
 
     def step_once(
         self, name: str, function: Callable[..., Any], *arguments: Any, connection: SyncConnection
     ) -> bool:
-        """In a transaction of the caller's, on a connection or session of SQLAlchemy."""
+        """In a transaction of the caller's, on a connection of SQLAlchemy, psycopg or Django."""
         trail = self._record.trail
         if not self.wait(trail.enter(name)):
             return False

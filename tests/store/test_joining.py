@@ -13,8 +13,9 @@ from headgate.model.errors import (
     InvalidRequest,
 )
 from headgate.model.job import Enqueued
-from headgate.store.joining import enqueue_in
+from headgate.store.joining import enqueue_in, enqueue_in_sync
 from tests.store.connections import KINDS
+from tests.store.transactions import django, driver
 
 
 @pytest.fixture(params=KINDS)
@@ -127,6 +128,19 @@ async def test_workers_are_woken_by_the_commit(join: Any, headgate_database: str
         assert woken.empty()
     finally:
         await listener.close()
+
+
+def test_a_driver_that_blocks_needs_a_transaction(headgate_database: str) -> None:
+    with driver(headgate_database) as connection:
+        connection.autocommit = True
+        with pytest.raises(InvalidRequest, match="not in a transaction"):
+            enqueue_in_sync(connection, [job()])
+        with connection.transaction():
+            enqueue_in_sync(connection, [job()])
+    with django(headgate_database) as connection:
+        connection.in_atomic_block = False
+        with pytest.raises(InvalidRequest, match="not in a transaction"):
+            enqueue_in_sync(connection, [job()])
 
 
 async def test_a_raw_connection_needs_a_transaction(headgate_database: str) -> None:

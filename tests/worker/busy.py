@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from headgate import Headgate, JobContext, Skip
-from tests.worker.transactions import blocking, charge_blocking
+from tests.store.transactions import blocking, charge_blocking
 
 HOUR_MS = 3_600_000
 

@@ -18,8 +18,8 @@ from headgate import (
     WaitTimeout,
 )
 from tests.store.rows import Observer, count_jobs
+from tests.store.transactions import blocking
 from tests.worker.conftest import StartWorker
-from tests.worker.transactions import blocking
 from tests.worker.waiting import eventually, reaches
 
 

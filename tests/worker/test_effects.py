@@ -11,9 +11,7 @@ from headgate import Headgate, JobContext, LeaseLost
 from headgate.store.effects import claim, job_key
 from headgate.store.foreign import converse
 from tests.store.rows import Observer, job_row, state_of
-from tests.worker.conftest import StartWorker
-from tests.worker.test_leases import STEAL
-from tests.worker.transactions import (
+from tests.store.transactions import (
     ASYNC,
     BLOCKING,
     BlockingTransaction,
@@ -22,6 +20,8 @@ from tests.worker.transactions import (
     charge_blocking,
     raw,
 )
+from tests.worker.conftest import StartWorker
+from tests.worker.test_leases import STEAL
 from tests.worker.waiting import eventually, reaches
 
 HOUR_MS = 3_600_000

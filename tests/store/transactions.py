@@ -1,4 +1,4 @@
-"""Transactions that a handler has on a connection of its own, of every kind there is."""
+"""Transactions of an application on a connection of its own, of every kind there is."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import (
@@ -10,6 +10,7 @@ from contextlib import (
 from typing import Any, TypeAlias
 
 import asyncpg
+import psycopg
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
@@ -88,17 +89,64 @@ def blocking_orm(dsn: str) -> Iterator[Any]:
         engine.dispose()
 
 
+@contextmanager
+def driver(dsn: str) -> Iterator[Any]:
+    with psycopg.connect(dsn) as connection:
+        yield connection
+
+
+@contextmanager
+def django(dsn: str) -> Iterator[Any]:
+    """The connection of Django, inside of `transaction.atomic`."""
+    from django.conf import settings  # type: ignore[import-untyped]  # it carries no types
+    from django.db.utils import ConnectionHandler  # type: ignore[import-untyped]  # nor does this
+
+    if not settings.configured:
+        settings.configure()
+    url = make_url(dsn)
+    database = {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": url.database,
+        "USER": url.username,
+        "PASSWORD": url.password or "",
+        "HOST": url.host or url.query.get("host", ""),
+        "PORT": str(url.port or ""),
+    }
+    connection: Any = ConnectionHandler({"default": database})["default"]
+    # The tests use it in several threads, one after the other.
+    connection.inc_thread_sharing()
+    try:
+        connection.set_autocommit(False)
+        connection.in_atomic_block = True
+        yield connection
+        connection.in_atomic_block = False
+        connection.commit()
+    finally:
+        connection.in_atomic_block = False
+        connection.close()
+
+
 ASYNC: tuple[Transaction, ...] = (raw, pooled, core, core_psycopg, orm)
-BLOCKING: tuple[BlockingTransaction, ...] = (blocking, blocking_orm)
+BLOCKING: tuple[BlockingTransaction, ...] = (blocking, blocking_orm, driver, django)
+
+
+async def execute(connection: Any, statement: str) -> None:
+    """Runs a statement on whatever kind of connection this is."""
+    await connection.execute(statement if hasattr(connection, "fetch") else text(statement))
+
+
+def execute_blocking(connection: Any, statement: str) -> None:
+    if hasattr(connection, "cursor"):
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+    else:
+        connection.execute(text(statement))
 
 
 async def charge(connection: Any) -> None:
-    """The effect: one more row, on whatever kind of connection this is."""
-    if hasattr(connection, "fetch"):
-        await connection.execute(CHARGE)
-    else:
-        await connection.execute(text(CHARGE))
+    """An effect: one more row."""
+    await execute(connection, CHARGE)
 
 
 def charge_blocking(connection: Any) -> None:
-    connection.execute(text(CHARGE))
+    execute_blocking(connection, CHARGE)
