@@ -3,11 +3,11 @@
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Executable, Select, Text, any_, bindparam, select
+from sqlalchemy import ColumnElement, Executable, Select, Text, any_, bindparam, select, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from headgate.queries.literals import always, number
-from headgate.queries.states import is_state
+from headgate.queries.states import is_state, state_value
 from headgate.tables import job
 
 MAX_KINDS: Final = 1_000
@@ -17,8 +17,6 @@ MAX_KINDS: Final = 1_000
 def waiting_kinds() -> Executable:
     """The kinds of which an available job, whichever comes first, waits in one of `served_queues`;
     of the first 1,000 kinds.
-
-    An order would offer the planner the primary key, which it then reads whole.
     """
 
     def smallest(*bound: ColumnElement[bool]) -> Select[Any]:
@@ -32,9 +30,12 @@ def waiting_kinds() -> Executable:
         .select_from(found.join(following, always()))
         .where(found.c.place < number(MAX_KINDS))
     )
+    # The next job from the available ones of the kind on. Asked for equality, the planner might
+    # walk any other index until it meets one.
     waiting = (
-        select(job.c.queue)
-        .where(job.c.kind == found.c.kind, is_state(job.c.state, "available"))
+        select(job.c.kind, job.c.state, job.c.queue)
+        .where(tuple_(job.c.kind, job.c.state) >= tuple_(found.c.kind, state_value("available")))
+        .order_by(job.c.kind, job.c.state)
         .limit(number(1))
         .correlate(found)
         .lateral("waiting")
@@ -43,5 +44,9 @@ def waiting_kinds() -> Executable:
     return (
         select(found.c.kind)
         .select_from(found.join(waiting, always()))
-        .where(waiting.c.queue == any_(served))
+        .where(
+            waiting.c.kind == found.c.kind,
+            is_state(waiting.c.state, "available"),
+            waiting.c.queue == any_(served),
+        )
     )

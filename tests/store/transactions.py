@@ -1,5 +1,6 @@
 """Transactions of an application on a connection of its own, of every kind there is."""
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
@@ -101,6 +102,8 @@ def django(dsn: str) -> Iterator[Any]:
     from django.conf import settings  # type: ignore[import-untyped]  # it carries no types
     from django.db.utils import ConnectionHandler  # type: ignore[import-untyped]  # nor does this
 
+    # It is used here in threads of tests that have an event loop.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
     if not settings.configured:
         settings.configure()
     url = make_url(dsn)
