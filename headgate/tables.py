@@ -334,6 +334,9 @@ rate_bucket = Table(
     _number("window_ms", None),
     _number("refilled_at_ms", None),
     _flag("paused"),
+    # The job that the class saves up for, until then at the latest.
+    Column("reserved_job_id", Text(collation="C")),
+    _number("reserved_until_ms"),
     CheckConstraint("window_ms > 0", name="window_positive"),
     CheckConstraint("remainder >= 0 AND remainder < window_ms", name="remainder_within_window"),
     CheckConstraint("burst > 0 AND limit_per_window >= 0", name="limits_not_negative"),

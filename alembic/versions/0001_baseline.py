@@ -568,6 +568,10 @@ def upgrade() -> None:
         sa.Column("window_ms", sa.BigInteger(), nullable=False),
         sa.Column("refilled_at_ms", sa.BigInteger(), nullable=False),
         sa.Column("paused", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("reserved_job_id", KEY, nullable=True),
+        sa.Column(
+            "reserved_until_ms", sa.BigInteger(), server_default=sa.text("0"), nullable=False
+        ),
         sa.CheckConstraint(
             "burst > 0 AND limit_per_window >= 0",
             name=op.f("headgate_rate_bucket_limits_not_negative"),

@@ -12,7 +12,19 @@ from headgate.model.errors import HeadgateError
 
 EXIT_FAILED = 1
 
-NOUNS = ("api", "jobs", "token", "worker", "dev", "demo", "local", "migrate", "archive", "indexes")
+NOUNS = (
+    "api",
+    "jobs",
+    "token",
+    "worker",
+    "dev",
+    "demo",
+    "local",
+    "migrate",
+    "archive",
+    "indexes",
+    "recount",
+)
 """Each is a module here that has either a Typer `application` or a function of its own name."""
 
 

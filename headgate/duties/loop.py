@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from headgate.duties.archive import ArchiveMonths
+from headgate.duties.lanes import LaneRepair
 from headgate.duties.ledger import LedgerFolding
 from headgate.duties.operations import OperationsRunner
 from headgate.duties.promoter import Promoter
@@ -51,4 +52,5 @@ def all_loops(
         Pruning(retention),
         LedgerFolding(),
         ArchiveMonths(),
+        LaneRepair(),
     )

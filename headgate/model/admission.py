@@ -29,13 +29,20 @@ class Admission(msgspec.Struct, kw_only=True):
 
 
 class Bucket(msgspec.Struct, kw_only=True, frozen=True):
-    """The rate class of the job as the gate sees it; `level` are the whole tokens it holds now."""
+    """The rate class of the job as the gate sees it; `level` are the whole tokens it holds now.
+
+    `reserved_for` is the job that it saves up for, which costs `reserved_cost`; `passed_over` says
+    that the job is of another lane, so nothing of it starts until then.
+    """
 
     level: int
     burst: int
     limit_per_window: int
     window_ms: int
     paused: bool
+    reserved_for: str | None = None
+    reserved_cost: int = 0
+    passed_over: bool = False
 
 
 class Ceiling(msgspec.Struct, kw_only=True, frozen=True):
@@ -96,6 +103,8 @@ def explain(facts: AdmissionFacts) -> Admission:
             "tokens_ahead_in_class": str(facts.tokens_ahead),
             "tokens_available": _tokens(facts.bucket),
         }
+        if facts.bucket and facts.bucket.reserved_for:
+            detail["class_saves_up_for"] = facts.bucket.reserved_for
         if facts.bucket and _is_short(facts.bucket, facts.weight):
             return _blocked("rate_class", detail, _refill_ms(facts, facts.bucket))
     if facts.ceiling:
@@ -150,8 +159,12 @@ def _tokens(bucket: Bucket | None) -> str:
 
 
 def _is_short(bucket: Bucket, weight: int) -> bool:
-    """The gate's rule: a job costs its weight, and never more than all that the bucket can hold."""
-    return bucket.paused or bucket.level < min(weight, bucket.burst)
+    """The gate's rule: a job costs its weight, and never more than all that the bucket can hold.
+
+    While the class saves up for a job, nothing of its lane starts before, and nothing of others.
+    """
+    needed = max(min(weight, bucket.burst), bucket.reserved_cost)
+    return bucket.paused or bucket.passed_over or bucket.level < needed
 
 
 def _refill_ms(facts: AdmissionFacts, bucket: Bucket) -> int | None:
@@ -159,6 +172,8 @@ def _refill_ms(facts: AdmissionFacts, bucket: Bucket) -> int | None:
     if bucket.paused or bucket.limit_per_window == 0:
         return None
     cost = facts.tokens_ahead + min(facts.weight, bucket.burst)
+    if bucket.passed_over:
+        cost += bucket.reserved_cost
     estimate = max(1, cost - bucket.level) * bucket.window_ms // bucket.limit_per_window
     return estimate if estimate <= MAX_MS else None
 

@@ -26,8 +26,9 @@ from sqlalchemy import (
 
 from headgate.queries.clock import now_ms
 from headgate.queries.cluster import is_alive, live_workers_of
+from headgate.queries.gate.buckets import is_passed_over, reservation
 from headgate.queries.gate.walk import next_level
-from headgate.queries.literals import always, number, word
+from headgate.queries.literals import always, never, number, word
 from headgate.queries.rate_classes import level
 from headgate.queries.shapes import materialized, total
 from headgate.queries.states import is_state
@@ -72,6 +73,7 @@ def admission_facts(*, advice: bool) -> Executable:
     )
     now = now_ms()
     bucket, limit = rate_bucket, concurrency_limit
+    reserved = reservation(bucket, now)
     found = select(
         now.label("now_ms"),
         cast(subject.c.state, Text).label("state"),
@@ -85,6 +87,9 @@ def admission_facts(*, advice: bool) -> Executable:
             bucket.c[name].label(f"bucket_{name}")
             for name in ("burst", "limit_per_window", "window_ms", "paused")
         ),
+        reserved.c.job_id.label("bucket_reserved_for"),
+        func.coalesce(reserved.c.cost, number(0)).label("bucket_reserved_cost"),
+        func.coalesce(is_passed_over(reserved, subject), never()).label("bucket_passed_over"),
         _tokens_ahead(subject, bucket.c.burst).label("tokens_ahead"),
         limit.c.max_concurrent.label("ceiling_max_concurrent"),
         limit.c.on_saturated.label("ceiling_on_saturated"),
@@ -93,7 +98,8 @@ def admission_facts(*, advice: bool) -> Executable:
     )
     source: Any = subject.outerjoin(
         bucket, and_(bucket.c.name == subject.c.rate_class, subject.c.rate_class != word(""))
-    ).outerjoin(limit, limit.c.queue == subject.c.queue)
+    )
+    source = source.outerjoin(reserved, always()).outerjoin(limit, limit.c.queue == subject.c.queue)
     if advice:
         pinned = worker.alias("pinned")
         found = found.add_columns(

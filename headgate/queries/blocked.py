@@ -27,6 +27,8 @@ from sqlalchemy import (
 from headgate.queries.clock import now_ms
 from headgate.queries.cluster import is_alive, live_workers_of
 from headgate.queries.counts import counted, is_cut, unfolded
+from headgate.queries.gate.buckets import is_passed_over, reservation
+from headgate.queries.lanes import LANE
 from headgate.queries.literals import always, number, word
 from headgate.queries.rate_classes import level
 from headgate.queries.shapes import materialized, total
@@ -70,7 +72,7 @@ def blocked_jobs() -> Executable:
 
 def _oldest(queue: ColumnElement[str]) -> Select[Any]:
     available = state_value("available")
-    columns = ("fingerprint", "rate_class", "weight", "partition_key", "sticky_worker")
+    columns = ("fingerprint", "weight", *LANE)
     return (
         select(*(job.c[name] for name in columns))
         .where(
@@ -88,7 +90,8 @@ def _reasons(queue: ColumnElement[str], oldest: CTE) -> Select[Any]:
     buckets = _buckets(oldest).subquery("buckets")
     full = _full_partitions(queue, oldest).subquery("full_partitions")
     quarantined = exists(select(number(1)).where(quarantine.c.fingerprint == oldest.c.fingerprint))
-    short = or_(buckets.c.paused, buckets.c.level < func.least(oldest.c.weight, buckets.c.burst))
+    needed = func.greatest(func.least(oldest.c.weight, buckets.c.burst), buckets.c.cost)
+    short = or_(buckets.c.paused, buckets.c.level < needed, is_passed_over(buckets, oldest))
     alone = and_(
         oldest.c.sticky_worker != word(""),
         ~exists(select(number(1)).where(worker.c.worker_id == oldest.c.sticky_worker, is_alive())),
@@ -113,12 +116,19 @@ def _buckets(oldest: CTE) -> Select[Any]:
         .distinct()
         .subquery("named")
     )
+    now = now_ms()
+    reserved = reservation(rate_bucket, now)
     return select(
         rate_bucket.c.name,
         rate_bucket.c.burst,
         rate_bucket.c.paused,
-        level(rate_bucket, now_ms()).label("level"),
-    ).select_from(named.join(rate_bucket, rate_bucket.c.name == named.c.rate_class))
+        level(rate_bucket, now).label("level"),
+        *(column for column in reserved.c if column.name != "job_id"),
+    ).select_from(
+        named.join(rate_bucket, rate_bucket.c.name == named.c.rate_class).outerjoin(
+            reserved, always()
+        )
+    )
 
 
 def _full_partitions(queue: ColumnElement[str], oldest: CTE) -> Select[Any]:

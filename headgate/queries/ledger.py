@@ -69,7 +69,7 @@ def fold_ledger() -> Executable:
     queue_key = (taken.c.queue, taken.c.state)
     partition_key = (taken.c.queue, taken.c.partition_key, taken.c.state)
     counted = taken.c.state.is_not(None)
-    queue_totals = _add_up(
+    queue_totals = add_up(
         insert(queue_count).from_select(
             ["queue", "state", "n"],
             select(*queue_key, func.sum(taken.c.n))
@@ -85,7 +85,7 @@ def fold_ledger() -> Executable:
     empty_queues = select(func.array_agg(by_queue.c.queue.distinct())).where(
         by_queue.c.n == number(0)
     )
-    by_partition = _add_up(
+    by_partition = add_up(
         insert(partition_count).from_select(
             ["queue", "partition_key", "state", "n"],
             select(*partition_key, func.sum(taken.c.n))
@@ -117,7 +117,8 @@ def fold_ledger() -> Executable:
     )
 
 
-def _add_up(writing: Insert, table: Any, *numbers: str) -> Insert:
+def add_up(writing: Insert, table: Any, *numbers: str) -> Insert:
+    """Adds to the rows that are there already."""
     return writing.on_conflict_do_update(
         index_elements=[column.name for column in table.primary_key],
         set_={name: table.c[name] + writing.excluded[name] for name in numbers},
@@ -127,7 +128,7 @@ def _add_up(writing: Insert, table: Any, *numbers: str) -> Insert:
 def _add_flow(taken: CTE, table: Any, *key: str) -> Insert:
     """What arrived and was completed, per minute."""
     columns = [*(taken.c[name] for name in key), taken.c.bucket_ms]
-    return _add_up(
+    return add_up(
         insert(table).from_select(
             [*key, "bucket_ms", "arrived", "completed"],
             select(*columns, func.sum(taken.c.arrived), func.sum(taken.c.completed))

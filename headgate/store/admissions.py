@@ -12,7 +12,8 @@ from headgate.model.limits import check_characters
 from headgate.model.policy import Saturation
 from headgate.queries.gate.refusal import MODES
 from headgate.store.database import Row
-from headgate.store.rotation import StopAt
+from headgate.store.lanes import LaneKey
+from headgate.store.rotation import Rotation, StopAt
 
 MAX_CAPACITY: Final = 10_000
 
@@ -24,8 +25,6 @@ _SHORTCUT_MEMORY: Final = 16
 _SURVEY_INTERVAL: Final = 64
 
 _FIELDS: Final = len(Claim.__struct_fields__)
-
-LaneKey = tuple[str, str, int, str, str]
 
 
 class Report(msgspec.Struct):
@@ -104,13 +103,15 @@ class Memory:
     """What the last calls of one worker for the same queues have taught.
 
     `lane` is the only one there was; `deeper` the priorities below which the next call that comes
-    short has not looked yet.
+    short has not looked yet; `watch` says where the search for starving jobs goes on, `due` when.
     """
 
     def __init__(self) -> None:
         self.lane: LaneKey | None = None
         self.came_short = True
         self.deeper: dict[str, int] = {}
+        self.watch = Rotation()
+        self.due: dict[str, float] = {}
         self._calls = 0
         self._ceilings = 0
         self._displacement = 0

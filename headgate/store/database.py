@@ -166,10 +166,14 @@ class Database:
         return result
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Session]:
-        """A transaction held by the caller; nothing is repeated. Raises `StoreError`."""
+    async def transaction(self, *, frozen: bool = False) -> AsyncIterator[Session]:
+        """A transaction held by the caller; nothing is repeated. Raises `StoreError`.
+
+        A `frozen` one only reads, and all of it in the snapshot of its first statement.
+        """
+        terms: dict[str, Any] = {"isolation": "repeatable_read", "readonly": True} if frozen else {}
         try:
-            async with self._connection() as connection, connection.transaction():
+            async with self._connection() as connection, connection.transaction(**terms):
                 await self._apply_settings(connection)
                 session = Session(connection, self.compile)
                 yield session

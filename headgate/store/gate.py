@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import asyncpg
@@ -13,23 +13,24 @@ from headgate.queries.gate.direct import direct
 from headgate.queries.gate.fast import fast
 from headgate.queries.gate.full import full
 from headgate.queries.gate.prelude import add_partitions, lock_buckets, lock_partitions
-from headgate.queries.gate.prune import delete_lanes, lock_lanes
 from headgate.queries.gate.refusal import refuse
+from headgate.queries.gate.reservation import reserve
 from headgate.queries.gate.rotation import any_places, read_rotation, write_rotation
 from headgate.queries.gate.survey import occupied, survey
 from headgate.queries.gate.walk import ANY_PRIORITY
 from headgate.queries.lanes import LANE
 from headgate.queries.settings import local_settings
-from headgate.store.admissions import Call, LaneKey, Memory, Report, decode_report, precedence
+from headgate.store.admissions import Call, Memory, Report, decode_report, precedence
 from headgate.store.database import Database, Row, Session
+from headgate.store.lanes import LaneKey, lane_key, prune
 from headgate.store.rotation import Rotation
 
 _ROUNDS: Final = 3
 # Gates hold policy rows for milliseconds. No worker stands idle for whoever holds them longer.
 _PATIENCE: Final = (("lock_timeout", "1000"),)
 _CALLERS_KEPT: Final = 256
-# Of a level, in one statement.
-_REFUSED_LANES: Final = 100
+# Of a level, for what is done beside the admission.
+_LANES: Final = 100
 _UPKEEP_INTERVAL_S: Final = 1.0
 
 
@@ -76,7 +77,9 @@ class Gate:
         if tried and await self._direct(call, memory, tried):
             return
         if memory.came_short:
-            lanes = [_key(row) for row in await self._database.fetch(survey(), call.parameters())]
+            lanes = [
+                lane_key(row) for row in await self._database.fetch(survey(), call.parameters())
+            ]
             if not lanes or (len(lanes) == 1 and await self._only(call, memory, lanes[0], tried)):
                 return
         elif memory.shortcuts:
@@ -98,7 +101,7 @@ class Gate:
         if await self._database.fetch(occupied(), _lane(lane)):
             return False
         if self._is_due("prune"):
-            await self._prune([lane])
+            await prune(self._database, [lane])
         return True
 
     async def _direct(self, call: Call, memory: Memory, lane: LaneKey) -> bool:
@@ -137,6 +140,10 @@ class Gate:
             rounds += 1
             if report.refuses:
                 await self._refuse(call, below)
+            if memory.policies["with_buckets"] and self._is_due(
+                f"reserve {bool(below)}", memory.due
+            ):
+                await self._reserve(call, memory, below)
             if report.missing:
                 await self._database.fetch(add_partitions(), _partitions(report.missing))
             if not call.wanted:
@@ -155,7 +162,7 @@ class Gate:
     ) -> Report:
         """One run of the complete gate, after a wait for what the last one found busy."""
         statement = full(**memory.policies)
-        parameters = self._walk(call, below)
+        parameters = _walk(call, below, self._rotation)
         if last.busy:
 
             async def after_waiting(session: Session) -> list[Row]:
@@ -173,31 +180,21 @@ class Gate:
 
     async def _refuse(self, call: Call, below: Mapping[str, int]) -> None:
         """Ends what the ceilings of its queues let neither start nor wait."""
-        await self._database.fetch(refuse(), self._walk(call, below) | {"capacity": _REFUSED_LANES})
+        walk = _walk(call, below, self._rotation) | {"capacity": _LANES}
+        await self._database.fetch(refuse(), walk)
 
-    def _walk(self, call: Call, below: Mapping[str, int]) -> dict[str, Any]:
-        """What the statements bind that walk over lanes: all of them, or those `below` a level."""
-        queues = list(below) or call.queues
-        return call.parameters(
-            **self._rotation.parameters(queues),
-            below_priorities=[below.get(queue, ANY_PRIORITY) for queue in queues],
-        )
+    async def _reserve(self, call: Call, memory: Memory, below: Mapping[str, int]) -> None:
+        """Lets rate classes save up for heavy jobs that were overtaken for too long."""
+        walk = _walk(call, below, memory.watch) | {"capacity": _LANES}
+        memory.watch.skip(tuple(row) for row in await self._database.fetch(reserve(), walk))
 
     async def _hindered(self, report: Report) -> bool:
         """Whether another round may find what this one did not get to, and clears its way."""
         self._rotation.skip(report.vain or ())
         hindered = bool(report.vain or report.more)
         if report.drained and (hindered or self._is_due("prune")):
-            await self._prune(report.drained)
+            await prune(self._database, report.drained)
         return hindered
-
-    async def _prune(self, lanes: Sequence[LaneKey]) -> None:
-        async def work(session: Session) -> None:
-            locked = await session.fetch(lock_lanes(), _lanes(lanes))
-            if locked:
-                await session.fetch(delete_lanes(), _lanes(tuple(row) for row in locked))
-
-        await self._database.transact(work)
 
     async def _restore(self, queues: Sequence[str]) -> None:
         """Takes the rotation of queues that are new to this process up where another left it, or
@@ -225,12 +222,13 @@ class Gate:
                 {"queues": moved, "virtual_times": lags, "rotation_cursors": cursors},
             )
 
-    def _is_due(self, upkeep: str) -> bool:
+    def _is_due(self, upkeep: str, due: dict[str, float] | None = None) -> bool:
         """Once per interval; what is done on the side must not slow admission down."""
+        due = self._due if due is None else due
         now = time.monotonic()
-        if now < self._due.get(upkeep, 0.0):
+        if now < due.get(upkeep, 0.0):
             return False
-        self._due[upkeep] = now + _UPKEEP_INTERVAL_S
+        due[upkeep] = now + _UPKEEP_INTERVAL_S
         return True
 
     def _remember(self, call: Call) -> Memory:
@@ -243,6 +241,15 @@ class Gate:
         return memory
 
 
+def _walk(call: Call, below: Mapping[str, int], rotation: Rotation) -> dict[str, Any]:
+    """What the statements bind that walk over lanes: all of them, or those `below` a level."""
+    queues = list(below) or call.queues
+    return call.parameters(
+        **rotation.parameters(queues),
+        below_priorities=[below.get(queue, ANY_PRIORITY) for queue in queues],
+    )
+
+
 async def _wait(session: Session, report: Report) -> None:
     await session.fetch(local_settings(_PATIENCE))
     if report.busy_classes:
@@ -252,18 +259,8 @@ async def _wait(session: Session, report: Report) -> None:
         await session.fetch(lock_partitions(), partitions)
 
 
-def _key(lane: Row) -> LaneKey:
-    queue, sticky_worker, priority, partition_key, rate_class = (lane[name] for name in LANE)
-    return queue, sticky_worker, priority, partition_key, rate_class
-
-
 def _lane(lane: LaneKey) -> dict[str, Any]:
     return {f"lane_{name}": value for name, value in zip(LANE, lane, strict=True)}
-
-
-def _lanes(lanes: Iterable[LaneKey]) -> dict[str, Any]:
-    columns = zip(*lanes, strict=True)
-    return {f"drained_{name}_array": column for name, column in zip(LANE, columns, strict=True)}
 
 
 def _partitions(partitions: Sequence[tuple[str, str]]) -> dict[str, Any]:

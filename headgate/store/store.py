@@ -30,6 +30,7 @@ from headgate.store.idempotency import Idempotency
 from headgate.store.importing import Imports
 from headgate.store.indexes import Indexes
 from headgate.store.inspection import Inspection
+from headgate.store.lanes import Lanes
 from headgate.store.leases import Leases
 from headgate.store.listener import Listener
 from headgate.store.notifier import DeferredNotifier, Notifier
@@ -38,6 +39,7 @@ from headgate.store.policies import Policies
 from headgate.store.producer import JoinedProducer, Producer
 from headgate.store.quarantine import Quarantine
 from headgate.store.queues import Queues
+from headgate.store.recount import Recount
 from headgate.store.retention import Retention
 from headgate.store.revisions import check
 from headgate.store.schedules import Schedules
@@ -82,6 +84,8 @@ class Store:
         self._caller_database = Database(settings, compile_statement=compile_statement)
         self.effects = Effects(self._caller_database)
         self.upkeep = Upkeep(self.hot_path, self.notifier)
+        self.lanes = Lanes(self.hot_path)
+        self.recount = Recount(self.hot_path, self.upkeep)
         self.duties = Duties(self.database)
         self.idempotency = Idempotency(self.hot_path)
         self.imports = Imports(self.hot_path, self.notifier)

@@ -14,8 +14,10 @@ from headgate.queries.gate.full import full
 from headgate.queries.gate.prelude import add_partitions, lock_buckets, lock_partitions
 from headgate.queries.gate.prune import delete_lanes, lock_lanes
 from headgate.queries.gate.refusal import refuse
+from headgate.queries.gate.reservation import reserve
 from headgate.queries.gate.survey import occupied, survey
 from headgate.queries.gate.walk import ANY_PRIORITY
+from headgate.queries.lane_repair import find_drained, register_forgotten
 from headgate.queries.lanes import LANE
 from headgate.store.compilation import Compiled
 from headgate.store.database import GATE_SETTINGS
@@ -32,6 +34,7 @@ STATEMENTS: dict[str, Executable] = {
     "full_policies": full(with_ceilings=True, with_buckets=True),
     "full_displacing": full(with_ceilings=True, with_buckets=True, with_displacement=True),
     "refuse": refuse(),
+    "reserve": reserve(),
     "full_ceilings": full(with_ceilings=True, with_buckets=False),
     "full_buckets": full(with_ceilings=False, with_buckets=True),
     "full_free": full(with_ceilings=False, with_buckets=False),
@@ -40,6 +43,8 @@ STATEMENTS: dict[str, Executable] = {
     "lock_partitions": lock_partitions(),
     "lock_lanes": lock_lanes(),
     "delete_lanes": delete_lanes(),
+    "register_forgotten": register_forgotten(),
+    "find_drained": find_drained(),
 }
 
 LANE_VALUES = dict(zip(LANE, ("default", "", 0, "t1", "api"), strict=True))
@@ -60,11 +65,14 @@ PARAMETERS: dict[str, Any] = {
     "busy_queues": ["default"],
     "busy_partition_keys": ["t1"],
     **{f"lane_{name}": value for name, value in LANE_VALUES.items()},
+    **{f"after_{name}": value for name, value in LANE_VALUES.items()},
+    "batch_size": 100,
     **{f"drained_{name}_array": [value] for name, value in LANE_VALUES.items()},
 }
 
-# Jobs are drawn from lanes, counted while they run, and else taken where they were seen.
-JOB_SCANS = {"headgate_job_lane", "headgate_job_running", "Tid Scan"}
+# Jobs are drawn from lanes, counted while they run, and else taken where they were seen or, where a
+# class saves up for one, by their id.
+JOB_SCANS = {"headgate_job_lane", "headgate_job_running", "headgate_job_ulid_key", "Tid Scan"}
 
 _FILL = """
 INSERT INTO headgate_job

@@ -25,8 +25,10 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.sql.selectable import LateralFromClause
 
-from headgate.queries.gate.parts import probe
+from headgate.queries.gate.parts import probe, still_available
+from headgate.queries.lanes import LANE
 from headgate.queries.literals import always, number, word
 from headgate.tables import job, rate_bucket
 
@@ -54,12 +56,52 @@ def scaled_level(bucket: FromClause, now_ms: ColumnElement[int]) -> ColumnElemen
     return func.least(full, held + refill, type_=BigInteger)
 
 
-def is_open(rate_class: ColumnElement[str], now_ms: ColumnElement[int]) -> ColumnElement[bool]:
-    """The class lets something pass, as far as can be seen without a lock."""
+def reservation(bucket: FromClause, now_ms: ColumnElement[int]) -> LateralFromClause:
+    """The job that the class saves up for: its `job_id`, its lane and its `cost`.
+
+    None once it does not wait any more, so nobody has to end a reservation.
+    """
+    reserved = job.alias("reserved")
+    found = select(
+        reserved.c.ulid.label("job_id"),
+        *(reserved.c[name] for name in LANE if name != "rate_class"),
+        func.least(reserved.c.weight, bucket.c.burst, type_=BigInteger).label("cost"),
+    ).where(
+        bucket.c.reserved_until_ms > now_ms,
+        # By the one key that no other index has a part of.
+        reserved.c.ulid == bucket.c.reserved_job_id,
+        reserved.c.rate_class == bucket.c.name,
+        still_available(reserved),
+    )
+    return probe(found, "reservation")
+
+
+def is_passed_over(reserved: FromClause, lane: FromClause) -> ColumnElement[bool]:
+    """The class saves up for a job of another lane."""
+    here = and_(*(reserved.c[name] == lane.c[name] for name in LANE if name != "rate_class"))
+    return and_(reserved.c.cost.is_not(None), not_(here))
+
+
+def is_open(lane: FromClause, now_ms: ColumnElement[int]) -> ColumnElement[bool]:
+    """The class lets something of the lane pass, as far as can be seen without a lock.
+
+    That is whatever costs no more than it holds; while it saves up for a job, nothing but that.
+    """
     bucket = rate_bucket.alias()
-    gives = and_(not_(bucket.c.paused), scaled_level(bucket, now_ms) >= bucket.c.window_ms)
-    verdict = select(gives).where(bucket.c.name == rate_class).scalar_subquery()
-    return or_(rate_class == word(""), func.coalesce(verdict, always()))
+    reserved = reservation(bucket, now_ms)
+    needed = func.coalesce(reserved.c.cost, number(1), type_=BigInteger) * bucket.c.window_ms
+    gives = and_(
+        not_(bucket.c.paused),
+        scaled_level(bucket, now_ms) >= needed,
+        not_(is_passed_over(reserved, lane)),
+    )
+    verdict = (
+        select(gives)
+        .select_from(bucket.outerjoin(reserved, always()))
+        .where(bucket.c.name == lane.c.rate_class)
+        .scalar_subquery()
+    )
+    return or_(lane.c.rate_class == word(""), func.coalesce(verdict, always()))
 
 
 def affords(waiting: FromClause, now_ms: ColumnElement[int]) -> ColumnElement[bool]:

@@ -92,7 +92,7 @@ def _lanes(
     if with_ceilings:
         conditions.append(ceilings.has_room)
     if with_buckets:
-        conditions.append(lambda _, lane: buckets.is_open(lane.c.rate_class, now_ms))
+        conditions.append(lambda _, lane: buckets.is_open(lane, now_ms))
     return walk.lanes(level, *conditions)
 
 

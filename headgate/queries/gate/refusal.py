@@ -59,7 +59,7 @@ def refuse() -> Executable:
         walk.lanes(
             level,
             lambda level, lane: not_(ceilings.has_room(level, lane)),
-            lambda _, lane: buckets.is_open(lane.c.rate_class, now_ms),
+            lambda _, lane: buckets.is_open(lane, now_ms),
         ),
         "lane",
     )
