@@ -38,11 +38,12 @@ async def test_bc_01_a_job_that_becomes_visible_late_breaks_no_ceiling(
     store: Store, observer: Observer, headgate_database: str
 ) -> None:
     await ceiling(observer, "default", 2)
+    await fill(store, 1)
     other = await asyncpg.connect(headgate_database)
     transaction = other.transaction()
     await transaction.start()
     await enqueue_in(other, [Envelope(kind="mail")])
-    await fill(store, 2)
+    await fill(store, 1)
     assert len(await admit(store, 5)) == 2
     await transaction.commit()
     await other.close()
