@@ -18,6 +18,10 @@ RULES: Final = "tests/store/test_gate_rules.py"
 FAIRNESS: Final = "tests/store/test_gate_fairness.py"
 FLEET: Final = "tests/store/test_gate_fairness_fleet.py"
 QUEUES: Final = "tests/store/test_gate_queues.py"
+SATURATION: Final = "tests/store/test_gate_saturation.py"
+RESERVATION: Final = "tests/store/test_gate_reservation.py"
+REPAIR: Final = "tests/store/test_lane_repair.py"
+RECOUNT: Final = "tests/store/test_recount.py"
 
 
 class Mutant(NamedTuple):
@@ -189,6 +193,78 @@ MUTANTS: Final = {
         "weight = cast(func.coalesce(state.c.weight, number(1)), Double)",
         "weight = cast(number(1), Double)",
         QUEUES,
+    ),
+    "a newcomer starts where nobody made room": Mutant(
+        _GATE + "displacement",
+        "or_(seats.c.displaces.is_not(always()), seats.c.seat <= seats.c.places)",
+        "always()",
+        SATURATION,
+    ),
+    "what is displaced keeps its fence": Mutant(
+        _GATE + "displacement",
+        "            fence=job.c.fence + number(1),\n",
+        "",
+        SATURATION,
+    ),
+    "a newcomer displaces one too many": Mutant(
+        _GATE + "displacement",
+        "        .limit(crowd.c.excess)\n",
+        "        .limit(crowd.c.excess + number(1))\n",
+        SATURATION,
+    ),
+    "a call displaces its own jobs": Mutant(
+        _GATE + "ceilings",
+        "own = running.where(job.c.lease_id == LEASE).scalar_subquery()",
+        "own = running.where(job.c.lease_id.is_(None)).scalar_subquery()",
+        SATURATION,
+    ),
+    "a job is refused where there is room": Mutant(
+        _GATE + "refusal",
+        "not_(ceilings.has_room(level, lane))",
+        "level.c.ceiling.is_not(None)",
+        SATURATION,
+    ),
+    "a job is refused that waits for tokens": Mutant(
+        _GATE + "refusal",
+        "        .where(buckets.affords(waiting, now_ms))\n",
+        "",
+        SATURATION,
+    ),
+    "a reservation binds nobody": Mutant(
+        _GATE + "buckets",
+        "        not_(is_passed_over(reserved, lane)),\n",
+        "",
+        RESERVATION,
+    ),
+    "a class never saves up": Mutant(
+        "headgate.store.gate",
+        'memory.policies["with_buckets"] and self._is_due(',
+        "False and self._is_due(",
+        RESERVATION,
+    ),
+    "a lower priority reserves": Mutant(
+        _GATE + "reservation",
+        "higher.c.priority > head.c.priority",
+        "number(1) > number(2)",
+        RESERVATION,
+    ),
+    "a repair goes by one column only": Mutant(
+        "headgate.queries.lane_repair",
+        "for length in reversed(range(len(order))):",
+        "for length in (len(order) - 1,):",
+        REPAIR,
+    ),
+    "a recount counts in many snapshots": Mutant(
+        "headgate.store.recount",
+        "self._database.transaction(frozen=True)",
+        "self._database.transaction()",
+        RECOUNT,
+    ),
+    "two recounts add twice": Mutant(
+        "headgate.store.recount",
+        "            await guard.fetch(lock_recount())\n",
+        "",
+        RECOUNT,
     ),
 }
 
