@@ -59,12 +59,12 @@ class Recount:
             await guard.fetch(lock_recount())
             async with self._database.transaction(frozen=True) as snapshot:
                 jobs, queues, partitions = await _compare(snapshot)
-            # In the order of their keys, as folds do it.
+            # Each is a transaction, and goes by the order of its keys: so it meets no fold halfway.
             for key, n in _batches(queues):
-                await guard.fetch(correct_queues(), _columns(("queue", "state"), key, n))
+                await self._database.fetch(correct_queues(), _columns(("queue", "state"), key, n))
             for key, n in _batches(partitions):
                 names = ("queue", "partition_key", "state")
-                await guard.fetch(correct_partitions(), _columns(names, key, n))
+                await self._database.fetch(correct_partitions(), _columns(names, key, n))
         for key, _ in _batches(queues):
             queue_array, _ = zip(*key, strict=True)
             await self._database.fetch(drop_empty_queue_counts(), {"queue_array": queue_array})

@@ -59,13 +59,18 @@ class Rotation:
         }
 
     def charge(self, claims: Iterable[Claim], weights: Mapping[str, float]) -> None:
-        """Moves the queues that were served ahead in the race."""
+        """Moves the queues that were served ahead in the race, the others fall behind."""
+        before = self._frontier
         for queue, jobs in Counter(claim.queue for claim in claims).items():
             weight = weights.get(queue, 1.0)
             # As in the statements: whoever had no work starts one job behind the frontier.
             start = max(self._finish_tags.get(queue, 0.0), self._frontier - 1 / weight)
             self._finish_tags[queue] = start + jobs / weight
         self._frontier = max(self._frontier, *self._finish_tags.values(), 0.0)
+        if self._frontier > before:
+            # One job behind is as far back as anybody starts.
+            near = (queue for queue, tag in self._finish_tags.items() if tag >= before - 1)
+            self.moved.update(near)
 
     def advance(self, claims: Iterable[Claim], stops: Iterable[StopAt]) -> None:
         """Moves the cursor of each level behind the partition that was served last.
