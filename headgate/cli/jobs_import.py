@@ -153,7 +153,7 @@ class Import:
             if self._key is not None:
                 self._position = await store.imports.position(self._key)
             if self._position:
-                self._say(f"lines 1 to {self._position} are in already")
+                self._say(f"lines 1 to {self._position} are dealt with already")
             self._position = max(self._position, from_line - 1)
             try:
                 whole = await self._put_in(store)

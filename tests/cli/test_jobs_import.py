@@ -113,7 +113,10 @@ async def test_the_same_file_again_adds_nothing_though_its_jobs_are_gone(
     command.run(file)
     await observer.execute("DELETE FROM headgate_job")
     again = command.run(file)
-    assert (again.returncode, again.stderr) == (0, "headgate: lines 1 to 5 are in already\n")
+    assert (again.returncode, again.stderr) == (
+        0,
+        "headgate: lines 1 to 5 are dealt with already\n",
+    )
     assert again.stdout.startswith("0 enqueued; ")
     assert await count_jobs(observer) == 0
     assert command.run(file, "--key", "once more").stdout.startswith("5 enqueued; ")
