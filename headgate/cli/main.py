@@ -2,28 +2,40 @@
 
 import importlib
 import sys
-from typing import Any
+from typing import Any, Final
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from headgate.cli.control_api import EXIT_FAILED, ApiError
 from headgate.model.errors import HeadgateError
 
-EXIT_FAILED = 1
-
-NOUNS = (
-    "api",
-    "jobs",
-    "token",
+NOUNS: Final = (
     "worker",
+    "api",
     "dev",
     "demo",
     "local",
     "migrate",
     "archive",
     "indexes",
+    "archive",
+    "indexes",
     "recount",
+    "token",
+    "context",
+    "jobs",
+    "queues",
+    "workflows",
+    "periodic",
+    "rate-classes",
+    "limits",
+    "quarantine",
+    "operations",
+    "workers",
+    "duties",
+    "audit",
 )
 """Each is a module here that has either a Typer `application` or a function of its own name."""
 
@@ -38,7 +50,7 @@ class Nouns(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in NOUNS:
             return None
-        module = importlib.import_module(f"headgate.cli.{cmd_name}")
+        module = importlib.import_module(f"headgate.cli.{cmd_name.replace('-', '_')}")
         host = typer.Typer(rich_markup_mode=None)
         if hasattr(module, "application"):
             host.add_typer(module.application, name=cmd_name)
@@ -51,7 +63,6 @@ application = typer.Typer(
     name="headgate",
     cls=Nouns,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -63,9 +74,9 @@ def headgate() -> None:
 
 
 def main() -> None:
-    """Run the command. What goes wrong is one line on stderr and exit code 1."""
+    """Run the command. What goes wrong is one line on stderr, and an exit code that says how."""
     try:
         application()
     except HeadgateError as error:
         typer.echo(f"headgate: {error}", err=True)
-        sys.exit(EXIT_FAILED)
+        sys.exit(error.exit_code if isinstance(error, ApiError) else EXIT_FAILED)
