@@ -9,38 +9,12 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from headgate.model.errors import HeadgateError, InvalidRequest
+from headgate.cli.exits import EXIT_FAILED, EXIT_UNAVAILABLE, ApiError, exit_code
+from headgate.model.errors import InvalidRequest
 
 PREFIX: Final = "/api/v1"
 MAX_PAGE: Final = 200
 _NEXT_CURSOR: Final = "x-next-cursor"
-
-EXIT_FAILED: Final = 1
-EXIT_NOT_FOUND: Final = 3
-EXIT_REFUSED: Final = 4
-EXIT_NOT_ALLOWED: Final = 5
-EXIT_UNAVAILABLE: Final = 6
-
-_EXITS: Final[Mapping[int, int]] = {
-    400: EXIT_REFUSED,
-    401: EXIT_NOT_ALLOWED,
-    403: EXIT_NOT_ALLOWED,
-    404: EXIT_NOT_FOUND,
-    408: EXIT_UNAVAILABLE,
-    409: EXIT_REFUSED,
-    422: EXIT_REFUSED,
-    423: EXIT_REFUSED,
-    429: EXIT_REFUSED,
-    503: EXIT_UNAVAILABLE,
-}
-
-
-class ApiError(HeadgateError):
-    """The API said no, or nothing. `exit_code` is what the command ends with."""
-
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
 
 
 class Installation(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -144,7 +118,7 @@ class ControlApi:
         except msgspec.DecodeError:
             raise ApiError(f"{self._url} answers {status}, and no JSON", EXIT_FAILED) from None
         if status >= 400:
-            raise ApiError(_complaint(status, decoded, path), _EXITS.get(status, EXIT_FAILED))
+            raise ApiError(_complaint(status, decoded, path), exit_code(status))
         return decoded, found
 
     def _exchange(

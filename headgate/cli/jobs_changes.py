@@ -7,8 +7,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from headgate.cli.commands import Done, Ids, Yes, changing, confirmed, noun, said
-from headgate.cli.control_api import EXIT_REFUSED, ControlApi, segment
+from headgate.cli.control_api import ControlApi, segment
 from headgate.cli.durations import milliseconds
+from headgate.cli.exits import EXIT_REFUSED
 from headgate.cli.operations import followed
 
 application = noun("Change jobs.")

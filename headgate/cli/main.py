@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from headgate.cli.control_api import EXIT_FAILED, ApiError
+from headgate.cli.exits import EXIT_FAILED, ApiError
 from headgate.model.errors import HeadgateError
 
 NOUNS: Final = (

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from headgate.cli.commands import Done, Sheet, changing, noun, reading
-from headgate.cli.control_api import EXIT_FAILED, ControlApi, segment
+from headgate.cli.control_api import ControlApi, segment
+from headgate.cli.exits import EXIT_FAILED
 from headgate.cli.progress import Progress
 
 application = noun("Follow and stop changes to many jobs.")

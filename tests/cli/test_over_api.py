@@ -12,7 +12,8 @@ from typer.main import get_command
 
 from headgate import Headgate as Application
 from headgate import Keyring, PayloadEncryption, Workflow
-from headgate.cli.control_api import ApiError, ControlApi, segment
+from headgate.cli.control_api import ControlApi, segment
+from headgate.cli.exits import ApiError
 from headgate.cli.main import application
 from headgate.local.connection import blocking
 from tests.cli.conftest import Headgate, Place
