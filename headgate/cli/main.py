@@ -76,7 +76,7 @@ def headgate() -> None:
 def main() -> None:
     """Run the command. What goes wrong is one line on stderr, and an exit code that says how."""
     try:
-        application()
+        application(prog_name="headgate")
     except HeadgateError as error:
         typer.echo(f"headgate: {error}", err=True)
         sys.exit(error.exit_code if isinstance(error, ApiError) else EXIT_FAILED)

@@ -1,0 +1,58 @@
+"""What a reader does with the code of a page once it is there."""
+
+from collections.abc import Callable, Coroutine, Mapping
+from types import ModuleType
+from typing import Any, Final
+
+import asyncpg
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from headgate import Store, StoreSettings
+
+Exercise = Callable[[ModuleType, str], Coroutine[Any, Any, None]]
+
+
+async def transactions(page: ModuleType, dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute("CREATE TABLE orders (number int, customer text)")
+    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://"))
+    await page.place(engine, 7, "ada")
+    await engine.dispose()
+    assert await connection.fetchval("SELECT count(*) FROM orders") == 1
+    assert await connection.fetchval("SELECT kind FROM headgate_job") == "order:ship"
+    await connection.close()
+
+
+async def workflows(page: ModuleType, dsn: str) -> None:
+    async with page.app, Store(StoreSettings(dsn=dsn)) as store:
+        await page.start_import("today", ["a", "b"])
+        found = await store.workflows.workflow("import-today")
+    assert found is not None
+    assert {node.name: node.dependencies for node in found.nodes} == {
+        "import:list": [],
+        "a": ["import:list"],
+        "b": ["import:list"],
+        "import:report": ["a", "b"],
+    }
+
+
+async def encryption(page: ModuleType, dsn: str) -> None:
+    async with page.app, Store(StoreSettings(dsn=dsn)) as store:
+        enqueued = await page.send.enqueue({"number": 7})
+        job = await store.inspection.job(enqueued.id, include_payload=True)
+        assert job is not None
+        assert await page.config.revealer(job, None) == b'{"number":7}'
+
+
+async def schedules(page: ModuleType, dsn: str) -> None:
+    async with page.app:
+        await page.app.sync_schedules()
+    assert set(page.app.schedules) == {"report:daily", "tidy_up"}
+
+
+EXERCISES: Final[Mapping[str, Exercise]] = {
+    "docs/how-to/encryption.md": encryption,
+    "docs/how-to/schedules.md": schedules,
+    "docs/how-to/transactions.md": transactions,
+    "docs/how-to/workflows.md": workflows,
+}
