@@ -1,10 +1,13 @@
 """What a reader does with the code of a page once it is there."""
 
+import asyncio
+import json
 from collections.abc import Callable, Coroutine, Mapping
 from types import ModuleType
 from typing import Any, Final
 
 import asyncpg
+import httpx
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from headgate import Store, StoreSettings
@@ -50,8 +53,42 @@ async def schedules(page: ModuleType, dsn: str) -> None:
     assert set(page.app.schedules) == {"report:daily", "tidy_up"}
 
 
+async def fastapi(page: ModuleType, dsn: str) -> None:
+    transport = httpx.ASGITransport(page.web)
+    async with (
+        page.lifespan(page.web),
+        httpx.AsyncClient(transport=transport, base_url="http://test") as client,
+    ):
+        answer = await client.post("/signups/ada@example.com")
+        assert answer.status_code == 202
+        shown = await client.get(f"/jobs/api/v1/jobs/{answer.json()['job']}")
+        assert shown.json()["kind"] == "mail:welcome"
+
+
+async def flask(page: ModuleType, dsn: str) -> None:
+    answer = await asyncio.to_thread(page.web.test_client().post, "/signups/ada@example.com")
+    assert answer.status_code == 202
+    await enqueued(dsn, answer.get_json()["job"])
+
+
+async def django(page: ModuleType, dsn: str) -> None:
+    answer = await asyncio.to_thread(page.sign_up, None, "ada@example.com")
+    assert answer.status_code == 202
+    await enqueued(dsn, json.loads(answer.content)["job"])
+
+
+async def enqueued(dsn: str, job_id: str) -> None:
+    async with Store(StoreSettings(dsn=dsn)) as store:
+        job = await store.inspection.job(job_id)
+    assert job is not None
+    assert job.kind == "mail:welcome"
+
+
 EXERCISES: Final[Mapping[str, Exercise]] = {
+    "docs/how-to/django.md": django,
     "docs/how-to/encryption.md": encryption,
+    "docs/how-to/fastapi.md": fastapi,
+    "docs/how-to/flask.md": flask,
     "docs/how-to/schedules.md": schedules,
     "docs/how-to/transactions.md": transactions,
     "docs/how-to/workflows.md": workflows,

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import click
 import pytest
+from django.conf import settings
+from sqlalchemy import make_url
 from typer.main import get_command
 
 from headgate.cli.main import application
@@ -46,6 +48,8 @@ def test_python_runs_as_it_is_printed(
     page: Path, headgate_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADGATE_DATABASE_URL", headgate_database)
+    if page.name == "django.md":
+        set_django_up(headgate_database)
     module = ModuleType("printed_" + page.stem.replace("-", "_"))
     monkeypatch.setitem(sys.modules, module.__name__, module)
     for number, block in enumerate(blocks(page)):
@@ -54,6 +58,23 @@ def test_python_runs_as_it_is_printed(
     exercise = EXERCISES.get(page.relative_to(DOCS.parent).as_posix())
     if exercise is not None:
         asyncio.run(exercise(module, headgate_database))
+
+
+def set_django_up(dsn: str) -> None:
+    """The settings that a project of Django has."""
+    url = make_url(dsn)
+    settings.configure(
+        DATABASES={
+            "default": {
+                "ENGINE": "django.db.backends.postgresql",
+                "NAME": url.database,
+                "USER": url.username,
+                "PASSWORD": url.password or "",
+                "HOST": url.host,
+                "PORT": url.port,
+            }
+        }
+    )
 
 
 def run(module: ModuleType, block: Block, name: str, dsn: str) -> None:
