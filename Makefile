@@ -6,6 +6,7 @@ PYTHON ?= $(firstword $(foreach name,$(PYTHONS),$(shell $(name) -c '$(RUNS)' 2>/
 BIN = .venv/bin
 
 .PHONY: setup test test-console fuzz stress mutations lint demo bench openapi clean
+.PHONY: setup test fuzz stress mutations lint demo bench openapi docs clean
 
 setup: .venv/.ready
 
@@ -56,6 +57,10 @@ bench: .venv/.bench
 
 openapi: setup
 	$(BIN)/python openapi/generate.py
+
+docs: setup
+	$(BIN)/python docs/generate.py
+	$(BIN)/python -m sphinx -q -W --keep-going -d dist/doctrees docs dist/docs
 
 clean:
 	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .schemathesis

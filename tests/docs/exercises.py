@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable, Coroutine, Mapping
 from types import ModuleType
 from typing import Any, Final
@@ -77,6 +78,14 @@ async def django(page: ModuleType, dsn: str) -> None:
     await enqueued(dsn, json.loads(answer.content)["job"])
 
 
+async def testing(page: ModuleType, dsn: str) -> None:
+    mail_server = sys.modules["shop.jobs"].mail_server
+    async with Store(StoreSettings(dsn=dsn)) as store:
+        page.app.bind(store)
+        await page.test_an_order_sends_a_receipt(store)
+        await page.test_a_receipt_is_sent_again_after_an_hour(store, mail_server)
+
+
 async def enqueued(dsn: str, job_id: str) -> None:
     async with Store(StoreSettings(dsn=dsn)) as store:
         job = await store.inspection.job(job_id)
@@ -90,6 +99,7 @@ EXERCISES: Final[Mapping[str, Exercise]] = {
     "docs/how-to/fastapi.md": fastapi,
     "docs/how-to/flask.md": flask,
     "docs/how-to/schedules.md": schedules,
+    "docs/how-to/testing.md": testing,
     "docs/how-to/transactions.md": transactions,
     "docs/how-to/workflows.md": workflows,
 }

@@ -21,6 +21,7 @@ from typer.main import get_command
 from headgate.cli.main import application
 from tests.docs.exercises import EXERCISES
 from tests.docs.pages import DOCS, PAGES, Block, blocks, name_of
+from tests.docs.shop import write_shop
 
 TUTORIALS: Final = {DOCS / "tutorial" / "first-steps.md", DOCS / "tutorial" / "importer.md"}
 WITH_PYTHON: Final = [
@@ -32,14 +33,13 @@ WITH_PYTHON: Final = [
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The application of the first steps, which other pages import."""
-    for block in blocks(DOCS / "tutorial" / "first-steps.md"):
-        if block.file == "shop.py":
-            (tmp_path / block.file).write_text(block.text)
+    """The application that other pages import."""
+    write_shop(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PAYLOAD_KEY", "07" * 32)
     yield
-    sys.modules.pop("shop", None)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
+        del sys.modules[name]
 
 
 @pytest.mark.usefixtures("shop")

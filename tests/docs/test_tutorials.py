@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 
 from headgate.cli.control_api import ControlApi, Installation
 from headgate.cli.exits import ApiError
+from headgate.local import temporary_directory
 from tests.docs.pages import DOCS, ROOT, blocks
 
 LIMIT_S: Final = 60
@@ -101,10 +103,12 @@ def until(condition: Callable[[], Any]) -> None:
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Iterator[Reader]:
-    someone = Reader(tmp_path)
+def reader() -> Iterator[Reader]:
+    directory = temporary_directory("headgate-tutorial-")
+    someone = Reader(directory)
     yield someone
     someone.stop()
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def test_the_first_steps(reader: Reader) -> None:

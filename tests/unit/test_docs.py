@@ -3,6 +3,8 @@
 import ast
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,20 @@ def test_every_decision_is_listed() -> None:
     index = (DOCS / "README.md").read_text()
     for record in (DOCS / "decisions").glob("*.md"):
         assert f"decisions/{record.name}" in index
+
+
+def test_the_reference_is_generated_from_the_code() -> None:
+    generate = runpy.run_path(str(DOCS / "generate.py"))
+    for page, content in generate["pages"]().items():
+        assert page.read_text(encoding="utf-8") == generate["tidy"](content), (
+            f"{page.name} is stale: run python docs/generate.py"
+        )
+
+
+def test_the_site_is_built_without_a_link_that_leads_nowhere(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", str(tmp_path / "t")]
+    built = subprocess.run(
+        [*build, str(DOCS), str(tmp_path / "site")], capture_output=True, text=True
+    )
+    assert built.returncode == 0, built.stderr
+    assert (tmp_path / "site" / "index.html").exists()
