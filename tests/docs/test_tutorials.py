@@ -105,6 +105,7 @@ def until(condition: Callable[[], Any]) -> None:
 @pytest.fixture
 def reader() -> Iterator[Reader]:
     directory = temporary_directory("headgate-tutorial-")
+    directory.chmod(0o755)  # as one that somebody makes
     someone = Reader(directory)
     yield someone
     someone.stop()
