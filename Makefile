@@ -5,8 +5,7 @@ RUNS = import sys; sys.version_info >= (3, 11) and print(sys.executable)
 PYTHON ?= $(firstword $(foreach name,$(PYTHONS),$(shell $(name) -c '$(RUNS)' 2>/dev/null)))
 BIN = .venv/bin
 
-.PHONY: setup test test-console fuzz stress mutations lint demo bench openapi clean
-.PHONY: setup test fuzz stress mutations lint demo bench openapi docs clean
+.PHONY: setup test test-console fuzz stress mutations lint demo bench openapi docs clean
 
 setup: .venv/.ready
 

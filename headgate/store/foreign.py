@@ -4,7 +4,6 @@ Whatever kind of connection the caller has, its transaction is never committed, 
 aborted here. A foreign connection has none of our settings and codecs.
 """
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, Union, runtime_checkable
@@ -17,7 +16,6 @@ from headgate.store.enqueueing import Conversation, Row
 
 # Half of SQLAlchemy: whoever has such a connection has loaded it, and nobody else needs it.
 if TYPE_CHECKING:
-    from psycopg import Connection as PsycopgConnection
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
     from sqlalchemy.orm import Session as OrmSession
 
@@ -32,8 +30,6 @@ class CursorConnection(Protocol):
 
 SyncConnection: TypeAlias = Union[Connection, "OrmSession", CursorConnection]
 """SQLAlchemy on a driver that blocks, psycopg itself, or `django.db.connection`."""
-SyncConnection: TypeAlias = Union[Connection, "OrmSession", "PsycopgConnection[Any]"]
-"""SQLAlchemy on a driver that blocks, or a connection of psycopg itself."""
 
 
 @runtime_checkable
@@ -144,40 +140,6 @@ def _in_transaction(connection: Any) -> bool:
         return bool(connection.in_atomic_block)
     status = getattr(getattr(connection, "info", None), "transaction_status", None)
     return not getattr(connection, "autocommit", False) or bool(status)
-def _blocking_runner(connection: SyncConnection, schema: str) -> Run:
-    # Whoever has a connection of psycopg has loaded it; nobody else needs it.
-    psycopg = sys.modules.get("psycopg")
-    if psycopg is not None and isinstance(connection, psycopg.Connection):
-        return _psycopg_runner(connection, psycopg, schema)
-    blocking: Any = connection
-    options = {"schema_translate_map": {None: schema}}
-
-    def execute(statement: Executable, parameters: Mapping[str, Any]) -> Sequence[Row]:
-        return _rows(blocking.execute(statement, dict(parameters), execution_options=options))
-
-    return execute
-
-
-def _psycopg_runner(connection: Any, psycopg: Any, schema: str) -> Run:
-    idle = connection.info.transaction_status is psycopg.pq.TransactionStatus.IDLE
-    if connection.autocommit and idle:
-        raise InvalidRequest("the connection is not in a transaction")
-    compile_statement = compiler(schema)
-
-    def execute(statement: Executable, parameters: Mapping[str, Any]) -> Sequence[Row]:
-        compiled = compile_statement(statement)
-        # It takes the placeholders of the server, which ours are; the connection's own may not.
-        with psycopg.RawCursor(connection, row_factory=psycopg.rows.dict_row) as cursor:
-            cursor.execute(compiled.sql, [_array(v) for v in compiled.arguments(parameters)])
-            rows: Sequence[Row] = cursor.fetchall() if cursor.description else []
-        return rows
-
-    return execute
-
-
-def _array(value: Any) -> Any:
-    """A tuple is a composite to psycopg, and an array to us."""
-    return list(value) if isinstance(value, tuple) else value
 
 
 @lru_cache(maxsize=16)

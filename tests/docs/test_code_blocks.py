@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import click
 import pytest
-from django.conf import settings
+from django.conf import settings  # type: ignore[import-untyped]  # as its authors left it
 from sqlalchemy import make_url
 from typer.main import get_command
 

@@ -5,12 +5,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import asyncpg
-import psycopg
-from sqlalchemy import create_engine, make_url, text
-from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
-from sqlalchemy.orm import Session
-
 from headgate.model.envelope import Envelope
 from headgate.model.job import Enqueued
 from headgate.store.joining import enqueue_in, enqueue_in_sync
@@ -62,26 +56,3 @@ def _blocked(transaction: BlockingTransaction) -> Any:
 
 
 KINDS = (*map(_awaited, ASYNC), *map(_blocked, BLOCKING))
-@asynccontextmanager
-async def blocking_orm(dsn: str) -> AsyncIterator[Joined]:
-    engine = create_engine(url(dsn, "postgresql+psycopg"))
-    try:
-        with Session(engine) as session, session.begin():
-            yield Joined(
-                lambda jobs: asyncio.to_thread(enqueue_in_sync, session, jobs),
-                lambda statement: asyncio.to_thread(session.execute, text(statement)),
-            )
-    finally:
-        engine.dispose()
-
-
-@asynccontextmanager
-async def raw_psycopg(dsn: str) -> AsyncIterator[Joined]:
-    with psycopg.connect(dsn) as connection:
-        yield Joined(
-            lambda jobs: asyncio.to_thread(enqueue_in_sync, connection, jobs),
-            lambda statement: asyncio.to_thread(connection.execute, statement.encode()),
-        )
-
-
-KINDS = (raw, pooled, core, core_psycopg, orm, blocking, blocking_orm, raw_psycopg)

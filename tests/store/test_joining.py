@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
-import psycopg
 import pytest
 
 from headgate.model.envelope import Envelope
@@ -151,11 +150,3 @@ async def test_a_raw_connection_needs_a_transaction(headgate_database: str) -> N
             await enqueue_in(connection, [job()])
     finally:
         await connection.close()
-
-
-async def test_so_does_one_of_psycopg(headgate_database: str) -> None:
-    with (
-        psycopg.connect(headgate_database, autocommit=True) as connection,
-        pytest.raises(InvalidRequest, match="the connection is not in a transaction"),
-    ):
-        enqueue_in_sync(connection, [job()])
