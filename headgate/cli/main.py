@@ -20,8 +20,6 @@ NOUNS: Final = (
     "migrate",
     "archive",
     "indexes",
-    "archive",
-    "indexes",
     "recount",
     "token",
     "context",

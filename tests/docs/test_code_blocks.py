@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import click
 import pytest
-from django.conf import settings  # type: ignore[import-untyped]  # as its authors left it
+from django.conf import settings  # type: ignore[import-untyped]  # it carries no types
+from django.db import connections  # type: ignore[import-untyped]  # nor does this
 from sqlalchemy import make_url
 from typer.main import get_command
 
@@ -61,20 +62,14 @@ def test_python_runs_as_it_is_printed(
 
 
 def set_django_up(dsn: str) -> None:
-    """The settings that a project of Django has."""
+    """The database that a project of Django has in its settings."""
+    if not settings.configured:
+        settings.configure()
     url = make_url(dsn)
-    settings.configure(
-        DATABASES={
-            "default": {
-                "ENGINE": "django.db.backends.postgresql",
-                "NAME": url.database,
-                "USER": url.username,
-                "PASSWORD": url.password or "",
-                "HOST": url.host,
-                "PORT": url.port,
-            }
-        }
-    )
+    named = {"NAME": url.database, "USER": url.username, "PASSWORD": url.password or ""}
+    placed = {"HOST": url.host, "PORT": url.port, "ENGINE": "django.db.backends.postgresql"}
+    # Once it is read, it is kept there; other tests may have read other settings.
+    vars(connections)["settings"] = connections.configure_settings({"default": named | placed})
 
 
 def run(module: ModuleType, block: Block, name: str, dsn: str) -> None:
