@@ -21,14 +21,18 @@ from typer.main import get_command
 
 from headgate.cli.main import application
 from tests.docs.exercises import EXERCISES
+from tests.docs.given import GIVEN
 from tests.docs.pages import DOCS, PAGES, Block, blocks, name_of
 from tests.docs.shop import write_shop
 
 TUTORIALS: Final = {DOCS / "tutorial" / "first-steps.md", DOCS / "tutorial" / "importer.md"}
+# Tutorials are typed elsewhere; what a decision turned down is not there to be run.
 WITH_PYTHON: Final = [
     page
     for page in PAGES
-    if page not in TUTORIALS and any(block.language == "python" for block in blocks(page))
+    if page not in TUTORIALS
+    and page.parent.name != "decisions"
+    and any(block.language == "python" for block in blocks(page))
 ]
 
 
@@ -53,7 +57,8 @@ def test_python_runs_as_it_is_printed(
         set_django_up(headgate_database)
     module = ModuleType("printed_" + page.stem.replace("-", "_"))
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    for number, block in enumerate(blocks(page)):
+    given = Block("python", GIVEN.get(name_of(page), ""))
+    for number, block in enumerate([given, *blocks(page)]):
         if block.language == "python":
             run(module, block, f"{page}:{number}", headgate_database)
     exercise = EXERCISES.get(page.relative_to(DOCS.parent).as_posix())
