@@ -5,7 +5,7 @@ RUNS = import sys; sys.version_info >= (3, 11) and print(sys.executable)
 PYTHON ?= $(firstword $(foreach name,$(PYTHONS),$(shell $(name) -c '$(RUNS)' 2>/dev/null)))
 BIN = .venv/bin
 
-.PHONY: setup test test-console fuzz stress mutations lint demo bench openapi docs clean
+.PHONY: setup test test-console fuzz stress chaos mutations lint demo bench openapi docs clean
 
 setup: .venv/.ready
 
@@ -39,6 +39,9 @@ lint: setup
 
 stress: setup
 	HEADGATE_STRESS_SECONDS=300 $(BIN)/python -m pytest tests/chaos/test_gate_under_stress.py
+
+chaos: setup
+	HEADGATE_CHAOS_SECONDS=600 $(BIN)/python -m pytest tests/chaos/test_everything_fails.py
 
 mutations: setup
 	$(BIN)/python -m tests.mutation

@@ -1,13 +1,7 @@
 """Workers are killed without a warning, one every second; nothing of their work may be lost."""
 
 import asyncio
-import os
-import random
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import asyncpg
@@ -15,61 +9,24 @@ import pytest
 
 from headgate.model.envelope import Envelope
 from headgate.store.store import Store
+from tests.chaos.fleet import Fleet, fleet
 
 JOBS = 10_000
 WORKERS = 4
 KILLS = 12
 LEASE_MS = 3_000
 PATIENCE_SECONDS = 150
+ARGUMENTS = (
+    "tests.chaos.application:app",
+    "--queues=chaos",
+    "--concurrency=16",
+    f"--lease-ms={LEASE_MS}",
+    "--log-level=error",
+)
 
 UNFINISHED = (
     "SELECT count(*) FROM headgate_job WHERE state NOT IN ('completed', 'archived', 'quarantined')"
 )
-
-
-class Fleet:
-    """Worker processes of one database."""
-
-    def __init__(self, dsn: str) -> None:
-        self._environment = {**os.environ, "HEADGATE_DATABASE_URL": dsn}
-        self.processes: list[subprocess.Popen[bytes]] = []
-
-    def start(self) -> None:
-        arguments = [
-            "worker",
-            "tests.chaos.application:app",
-            "--queues=chaos",
-            "--concurrency=16",
-            f"--lease-ms={LEASE_MS}",
-            "--log-level=error",
-        ]
-        self.processes.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "headgate.cli", *arguments], env=self._environment
-            )
-        )
-
-    def kill_one(self) -> None:
-        victim = self.processes.pop(random.randrange(len(self.processes)))
-        victim.send_signal(signal.SIGKILL)
-        victim.wait()
-
-    def stop(self) -> list[int]:
-        """Ends all of them in order; their exit codes."""
-        for process in self.processes:
-            process.terminate()
-        return [process.wait(timeout=40) for process in self.processes]
-
-
-@contextmanager
-def fleet(dsn: str) -> Iterator[Fleet]:
-    running = Fleet(dsn)
-    try:
-        yield running
-    finally:
-        for process in running.processes:
-            process.kill()
-            process.wait()
 
 
 @pytest.mark.timeout(300)
@@ -92,7 +49,7 @@ async def test_jobs_survive_the_death_of_their_workers(
         )
     observer = await asyncpg.connect(headgate_database)
     try:
-        with fleet(headgate_database) as workers:
+        with fleet(headgate_database, *ARGUMENTS) as workers:
             for _ in range(WORKERS):
                 workers.start()
             await _kill_until_done(workers, observer)
@@ -112,7 +69,7 @@ async def _kill_until_done(workers: Fleet, observer: Any) -> None:
             # The rhythm of the deaths, not a wait for something.
             await asyncio.sleep(1)
             if kills < KILLS:
-                await asyncio.to_thread(workers.kill_one)
+                await asyncio.to_thread(workers.end_one, signal.SIGKILL)
                 workers.start()
                 kills += 1
     assert kills >= 3, "the work was done before anybody died"
