@@ -6,7 +6,7 @@ request, and of all of them. Where an answer takes more than half as long again 
 either a cap that the small side does not reach explains it, which is named, or the line is marked;
 so are pages beyond the bound.
 Anything marked makes the exit status 1. One is not marked for the noise of a busy machine: the
-quickest answers of both sides have to differ as much.
+quickest answers of both sides have to differ as much, and that whenever it is looked at.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ from tests.contract.routes import Request, routes
 
 _MOST_RATIO = 1.5
 _NOISE_MS = 0.5
+_LOOKS = 3
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -48,16 +49,18 @@ async def read(request: Request, small: Reading, large: Reading, rounds: int) ->
     answer = await large.ask(request.target)
     few, many = await small.cost(request.target), await large.cost(request.target)
     bound = bound_of(many) if request.bound is SEARCHED else request.bound
-    times: dict[Reading, list[float]] = {small: [], large: []}
-    for _ in range(rounds):
-        for side, taken in times.items():
-            taken.append(await side.ms(request.target))
-    small_ms, large_ms = (statistics.median(taken) for taken in times.values())
-    ratio = large_ms / small_ms
-    marks = []
     explained = bool(bound.cap) and many.total > few.total
-    if ratio > _MOST_RATIO and _differ(*map(min, times.values())) and not explained:
-        marks.append("slower")
+    for _ in range(_LOOKS):
+        times: dict[Reading, list[float]] = {small: [], large: []}
+        for _ in range(rounds):
+            for side, taken in times.items():
+                taken.append(await side.ms(request.target))
+        small_ms, large_ms = (statistics.median(taken) for taken in times.values())
+        ratio = large_ms / small_ms
+        slower = ratio > _MOST_RATIO and _differ(*map(min, times.values())) and not explained
+        if not slower:
+            break
+    marks = ["slower"] if slower else []
     if many.most > bound.pages:
         marks.append("beyond its bound")
     if answer.status != 200 and not (answer.status == 404 and "nobody" in request.target):
