@@ -81,6 +81,7 @@ class Sent:
         self.late = 0
         self.waits: list[float] = []
         self._at: dict[str, float] = {}
+        self._told: dict[str, float] = {}
         self._frames: dict[bytes, Frame] = {}
 
     def begin(self, queues: list[str]) -> None:
@@ -92,8 +93,10 @@ class Sent:
         now = time.perf_counter()
         frame = self._frames.get(body)
         if frame is None or frame.known_until < now:
-            times = [self._at[queue] for queue in _decode(body).queues]
-            frame = Frame(len(times), min(times, default=now), now + _FRAME_LIFE_S)
+            times = {queue: self._at[queue] for queue in _decode(body).queues}
+            news = sum(self._told.get(queue) != at for queue, at in times.items())
+            frame = Frame(news, min(times.values(), default=now), now + _FRAME_LIFE_S)
+            self._told |= times
             self._frames[body] = frame
         wait = (now - frame.oldest) * 1000
         self.waits.append(wait)

@@ -135,8 +135,8 @@ class HistoryQuery(msgspec.Struct, kw_only=True, frozen=True):
 async def list_queues(request: ApiRequest, query: PageQuery) -> Response:
     """List queues.
 
-    Those that have jobs, those that something is set on, and those of the last hour. Rates are
-    jobs per second. `time_to_drain_ms` null on a queue with a backlog means that it grows.
+    Those that have jobs, those that something is set on, and those that worked in the last hour.
+    Rates are jobs per second. `time_to_drain_ms` null means that a queue with a backlog grows.
     """
     return page_response(await request.store.queues.page(query.page))
 
@@ -174,9 +174,9 @@ async def set_queue_weight(request: ApiRequest, queue: str, body: QueueWeight) -
 async def delete_queue(request: ApiRequest, queue: str, query: DeleteQueue) -> Response:
     """Delete a queue.
 
-    Finished jobs stay until their retention is over, and keep an empty queue in the list. With
-    `force` nothing more gets in, an operation deletes every job that does not run and waits for
-    those that do; then the queue is as if nobody had used it yet.
+    Finished jobs stay until their retention is over, and keep an empty queue in the list, as what
+    it did in the last hour does. With `force` nothing more gets in, an operation deletes every job
+    that does not run and waits for those that do; then only the history of the queue is left.
     """
     operation_id = await request.store.operations.delete_queue(queue, force=query.force)
     if operation_id is None:

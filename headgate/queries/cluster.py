@@ -62,7 +62,8 @@ def cluster() -> Executable:
             for name in ("concurrency", "inflight", "polls", "empty_polls")
         ),
     ).select_from(live)
-    counts = counted(unfolded()).subquery("counts")
+    entries = unfolded()
+    counts = counted(entries).subquery("counts")
     taken = (
         func.unnest(live.c.queues).table_valued(column("queue", Text)).render_derived(name="taken")
     )
@@ -72,7 +73,7 @@ def cluster() -> Executable:
         .group_by(taken.c.queue)
         .subquery("covered")
     )
-    known = known_queues(counts).subquery("known")
+    known = known_queues(counts, entries).subquery("known")
     names = union(select(known.c.queue), select(covered.c.queue)).subquery("names")
     summed = totals.subquery("summed")
     return (

@@ -18,13 +18,15 @@ from sqlalchemy import (
     cast,
     func,
     select,
+    tuple_,
     union,
     union_all,
 )
 
+from headgate.queries.clock import HOUR_MS, now_ms
 from headgate.queries.literals import always, number
 from headgate.queries.shapes import materialized, total
-from headgate.tables import enqueue_policy, ledger, queue_count, queue_state
+from headgate.tables import enqueue_policy, ledger, queue_count, queue_counter, queue_state
 
 UNFOLDED: Final = 50_000
 """How many rows of the ledger a read looks at; beyond, what it says is approximate."""
@@ -63,11 +65,55 @@ def counted(entries: CTE, *of_queue: ColumnElement[str]) -> Select[Any]:
     )
 
 
-def known_queues(counts: FromClause) -> Any:
-    """The names of all queues: those that hold jobs, and those that somebody said something of."""
+def known_queues(counts: FromClause, entries: CTE) -> Any:
+    """The names of all queues: those that hold jobs, those that somebody said something of, and
+    those in which something came in or was completed in the last hour.
+    """
+    hour_ago = now_ms() - number(HOUR_MS)
     return union(
-        select(counts.c.queue), select(queue_state.c.queue), select(enqueue_policy.c.queue)
+        select(counts.c.queue),
+        select(queue_state.c.queue),
+        select(enqueue_policy.c.queue),
+        _counted_since(hour_ago),
+        select(entries.c.queue).where(
+            entries.c.arrived + entries.c.completed > number(0), entries.c.bucket_ms > hour_ago
+        ),
     )
+
+
+def _counted_since(since_ms: ColumnElement[int]) -> Select[Any]:
+    """The queues with minute buckets later than that: a probe for each queue that has any at all,
+    however many buckets there are.
+    """
+
+    def smallest(*bound: ColumnElement[bool]) -> Select[Any]:
+        return (
+            select(queue_counter.c.queue)
+            .where(*bound)
+            .order_by(queue_counter.c.queue)
+            .limit(number(1))
+        )
+
+    first = smallest().subquery("first")
+    found = select(first.c.queue).cte("counted_queue", recursive=True)
+    following = (
+        smallest(queue_counter.c.queue > found.c.queue).correlate(found).lateral("following")
+    )
+    found = found.union_all(select(following.c.queue).select_from(found.join(following, always())))
+    # Bounds on both columns, so that the order is that of the key and of no other index.
+    later = (
+        select(queue_counter.c.queue)
+        .where(
+            tuple_(queue_counter.c.queue, queue_counter.c.bucket_ms)
+            > tuple_(found.c.queue, since_ms),
+            queue_counter.c.queue <= found.c.queue,
+        )
+        .order_by(queue_counter.c.queue, queue_counter.c.bucket_ms)
+        .limit(number(1))
+        .correlate(found)
+        .scalar_subquery()
+    )
+    return select(found.c.queue).where(later.is_not(None))
 
 
 @cache

@@ -60,7 +60,7 @@ def queue_statistics() -> Executable:
     clock = materialized(select(now_ms.c.now_ms, since_ms.label("since_ms")), "clock")
     entries = unfolded()
     counts = materialized(counted(entries), "counts")
-    names = known_queues(counts).subquery("names")
+    names = known_queues(counts, entries).subquery("names")
     queue = materialized(
         select(names.c.queue).order_by(names.c.queue).offset(page_offset()).limit(page_size()),
         "queue",

@@ -104,6 +104,6 @@ READS: Final[dict[str, Read]] = {
         lambda executor: Policies(executor).explain_admission("job39999", advice=True), 400
     ),
     "workers": Read(lambda executor: FleetView(executor).workers(PageRequest()), 120),
-    "cluster": Read(lambda executor: FleetView(executor).cluster(), 160),
+    "cluster": Read(lambda executor: FleetView(executor).cluster(), 500),
     "audit": Read(lambda executor: Audit(executor).page(), 20),
 }

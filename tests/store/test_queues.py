@@ -112,12 +112,21 @@ async def test_too_much_to_fold_is_approximate(store: Store, observer: Observer)
     assert (await queues(store))["q"].count_is_approximate
 
 
-async def test_a_queue_whose_jobs_are_gone_is_not_listed(store: Store, observer: Observer) -> None:
+async def test_a_queue_whose_jobs_are_gone_is_listed_for_an_hour(
+    store: Store, observer: Observer
+) -> None:
     await fill(store, 2, queue="q")
     await observer.execute("DELETE FROM headgate_job")
+    for _ in range(2):
+        listed = await queues(store)
+        assert [(name, each.by_state) for name, each in listed.items()] == [("q", {})]
+        assert [each.queue for each in (await store.fleet.cluster()).queues] == ["q"]
+        await fold(store)
+    await observer.execute("UPDATE headgate_queue_counter SET bucket_ms = bucket_ms - 59 * 60000")
+    assert list(await queues(store)) == ["q"]
+    await observer.execute("UPDATE headgate_queue_counter SET bucket_ms = bucket_ms - 2 * 60000")
     assert await queues(store) == {}
-    await fold(store)
-    assert await queues(store) == {}
+    assert (await store.fleet.cluster()).queues == []
     assert await store.counts() == StateCounts({}, False)
 
 
