@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
+from headgate.cli.metrics import serve_metrics
 from headgate.cli.targets import load_target
 from headgate.client.application import Headgate
 from headgate.model.errors import HeadgateError, InvalidRequest
@@ -76,6 +77,11 @@ def worker(
             "--prune-schedules", help="Remove schedules that the application declared once."
         ),
     ] = False,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="Serve what it does to Prometheus on this port."),
+    ] = None,
+    metrics_host: Annotated[str, typer.Option(help="The address of that port.")] = "127.0.0.1",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Run the handlers of an application until a signal ends it.
@@ -100,6 +106,8 @@ def worker(
         given={name: value for name, value in given.items() if value is not None},
     )
     settings = _settings(app, dsn)
+    if metrics_port is not None:
+        serve_metrics(app, metrics_host, metrics_port)
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD)

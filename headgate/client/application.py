@@ -22,6 +22,7 @@ from headgate.model.periodic import MissedPolicy, ScheduleDefinition
 from headgate.model.periodic_hook import PeriodicHook
 from headgate.model.workflow import COORDINATOR_QUEUE
 from headgate.store.foreign import AsyncConnectionLike
+from headgate.telemetry.telemetry import Telemetries, Telemetry
 
 Payload = TypeVar("Payload")
 
@@ -45,17 +46,20 @@ class Headgate(TaskRegistry, JobProducer):
         lifespan: Lifespan | None = None,
         is_failure: IsFailure | None = None,
         retry_policy: RetryPolicy | None = None,
+        telemetry: Sequence[Telemetry] = (),
     ) -> None:
         """Without a DSN, `open` asks the environment. `name` tells the schedules that this
         application declares from those of others. What it enqueues passes `pipeline`. With
         `workflows`, its workers coordinate workflows too; when they take up schedules, whosever
         those are, they tell `periodic_hooks`. A worker enters `lifespan(app)` when it starts and
         leaves it when it ends; inside is the place for `provide`. `is_failure` and `retry_policy`
-        hold for tasks that have none of their own. Raises `InvalidRequest` for a DSN that is none.
+        hold for tasks that have none of their own. Its workers tell `telemetry` what they do.
+        Raises `InvalidRequest` for a DSN that is none.
         """
         TaskRegistry.__init__(self, is_failure=is_failure, retry_policy=retry_policy)
         JobProducer.__init__(self, dsn=dsn, schema=schema, pipeline=pipeline)
         self.lifespan = lifespan
+        self.telemetry = Telemetries(telemetry)
         self._name = name
         self.workflows = workflows
         self.periodic_hooks = tuple(periodic_hooks)

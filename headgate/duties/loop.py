@@ -1,6 +1,6 @@
 """What every duty is: a name, an interval, and one bounded piece of work."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from headgate.duties.archive import ArchiveMonths
@@ -15,6 +15,8 @@ from headgate.duties.scheduler import Scheduler
 from headgate.model.periodic_hook import PeriodicHook
 from headgate.model.retention import RetentionPeriods
 from headgate.store.store import Store
+from headgate.telemetry.events import Event
+from headgate.telemetry.telemetry import ignore
 
 
 class Loop(Protocol):
@@ -37,18 +39,21 @@ class Loop(Protocol):
 
 
 def all_loops(
-    retention: RetentionPeriods | None = None, periodic_hooks: Sequence[PeriodicHook] = ()
+    retention: RetentionPeriods | None = None,
+    periodic_hooks: Sequence[PeriodicHook] = (),
+    *,
+    on_event: Callable[[Event], None] = ignore,
 ) -> Sequence[Loop]:
     """Every duty of a worker. `retention` says how long things are kept that have ended, and the
-    hooks are told of schedules that are taken up.
+    hooks are told of schedules that are taken up. `on_event` hears of quarantines and evictions.
     """
     return (
-        Reclaimer(),
+        Reclaimer(on_event),
         Promoter(),
         Scheduler(periodic_hooks),
         OperationsRunner(),
         QuarantineSweep(),
-        Evictions(retention),
+        Evictions(retention, on_event),
         Pruning(retention),
         LedgerFolding(),
         ArchiveMonths(),

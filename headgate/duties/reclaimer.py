@@ -1,8 +1,11 @@
 """Takes back the jobs whose worker died: leases that ran out without a report."""
 
 import logging
+from collections.abc import Callable
 
 from headgate.store.store import Store
+from headgate.telemetry.events import Event, Quarantined
+from headgate.telemetry.telemetry import ignore
 
 logger = logging.getLogger("headgate.duties")
 
@@ -18,6 +21,9 @@ class Reclaimer:
     interval_ms = 1_000
     batch = 1_000
 
+    def __init__(self, on_event: Callable[[Event], None] = ignore) -> None:
+        self._on_event = on_event
+
     async def run_once(self, store: Store) -> int:
         reclaimed = await store.upkeep.reclaim_expired(self.batch)
         for job in reclaimed:
@@ -29,6 +35,7 @@ class Reclaimer:
                     job.crash_attempt,
                     job.fingerprint,
                 )
+                self._on_event(Quarantined(job.fingerprint, job.crash_attempt))
             else:
                 logger.warning(
                     "job %s (%s) lost its worker: crash %d", job.job_id, job.kind, job.crash_attempt

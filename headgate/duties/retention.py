@@ -1,9 +1,13 @@
 """Lets go of what was kept for long enough: jobs that ended, and records of all kinds."""
 
 import logging
+from collections import Counter
+from collections.abc import Callable
 
 from headgate.model.retention import RetentionPeriods
 from headgate.store.store import Store
+from headgate.telemetry.events import Event, Evicted
+from headgate.telemetry.telemetry import ignore
 
 logger = logging.getLogger("headgate.duties")
 
@@ -15,7 +19,12 @@ class Evictions:
     interval_ms = 1_000
     batch = 1_000
 
-    def __init__(self, periods: RetentionPeriods | None = None) -> None:
+    def __init__(
+        self,
+        periods: RetentionPeriods | None = None,
+        on_event: Callable[[Event], None] = ignore,
+    ) -> None:
+        self._on_event = on_event
         self._kept_ms = (periods or RetentionPeriods()).dead_letters_ms
 
     async def run_once(self, store: Store) -> int:
@@ -25,6 +34,8 @@ class Evictions:
             logger.info("evicted %d jobs whose retention is over", len(retained))
         if letters:
             logger.info("evicted %d dead letters", len(letters))
+        for queue, count in Counter(job.queue for job in [*retained, *letters]).items():
+            self._on_event(Evicted(queue, count))
         return len(retained) + len(letters)
 
 

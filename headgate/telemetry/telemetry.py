@@ -41,11 +41,19 @@ class Telemetry(Protocol):
         """What to put around the handler of this claim; None for nothing."""
 
 
+def ignore(event: Event, /) -> None:
+    """Where nobody listens."""
+
+
 class Telemetries:
     """Several listeners as one, each safe from the others and the worker safe from them all."""
 
     def __init__(self, listeners: Sequence[Telemetry]) -> None:
         self._listeners = tuple(listeners)
+
+    def add(self, listener: Telemetry) -> None:
+        """One more, from now on."""
+        self._listeners = (*self._listeners, listener)
 
     def __bool__(self) -> bool:
         return bool(self._listeners)

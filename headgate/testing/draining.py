@@ -152,7 +152,7 @@ def _performed(attempt: Attempt, report: Acknowledgement | None) -> Performed:
         "attempt": claim.attempt,
     }
     if report is None:
-        # Its handler ended the job in a transaction of its own.
-        return Performed(**facts, outcome=Outcome.SUCCESS, error=None, result=None)
+        # Its handler ended the job, or gave it back, in a transaction of its own.
+        return Performed(**facts, outcome=Outcome(attempt.outcome), error=None, result=None)
     result = None if report.result is None else report.result.bytes
     return Performed(**facts, outcome=report.outcome, error=report.error, result=result)

@@ -141,6 +141,7 @@ class Acknowledgements:
 
     def _settle(self, report: _Report, state: str | None) -> None:
         if state is not None:
+            report.attempt.confirmed = True
             self._taken(report.attempt.claim, report.acknowledgement, state)
         else:
             if report.attempt in self._uncertain:

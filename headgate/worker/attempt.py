@@ -28,6 +28,11 @@ NO_HANDLER_SNOOZE_MS: Final = 30_000
 DEADLINE_EXCEEDED: Final = "deadline exceeded"
 RELEASED: Final = "released: worker shutdown"
 _ROLLBACK_SECONDS: Final = 1.0
+# What a handler may do with the job in the name of its attempt.
+_BY_ITSELF: Final = {
+    Holding.CONCLUDED: Outcome.SUCCESS,
+    Holding.RELEASED: Outcome.RATE_LIMITED,
+}
 
 logger = logging.getLogger("headgate.worker")
 
@@ -53,14 +58,19 @@ class Attempt:
         "_stop",
         "_task",
         "claim",
+        "confirmed",
         "ended",
+        "ended_at",
         "lease",
         "lease_ms",
+        "outcome",
         "record",
         "report",
+        "started_at",
         "taken_at",
         "thread",
         "threaded",
+        "told",
     )
 
     def __init__(self, claim: Claim, bench: Workbench, lease_ms: int) -> None:
@@ -68,7 +78,12 @@ class Attempt:
         self.lease = claim.lease
         self.lease_ms = lease_ms
         self.taken_at = time.monotonic()
+        self.started_at = self.ended_at = 0.0
         self.ended = False
+        # How it ended, as far as its worker knows; the store confirms it.
+        self.outcome = ""
+        self.confirmed = False
+        self.told = False
         self.report: Acknowledgement | None = None
         self._bench = bench
         self._context: JobContext | None = None
@@ -122,6 +137,7 @@ class Attempt:
 
     def start(self) -> None:
         """Begins to run on the current event loop."""
+        self.started_at = time.monotonic()
         self._task = asyncio.get_running_loop().create_task(
             self._run(), context=self._bench.variables.copy()
         )
@@ -154,6 +170,16 @@ class Attempt:
 
     async def _run(self) -> None:
         self._entered = True
+        telemetry = self._bench.telemetry
+        if not telemetry:
+            await self._go_through()
+            return
+        with telemetry.attempt(self.claim) as span:
+            await self._go_through()
+            error = None if self.report is None else self.report.error
+            span.finish(self.outcome or Stop.LEASE_LOST.name.lower(), error)
+
+    async def _go_through(self) -> None:
         report = None
         if self._stop is None:
             try:
@@ -184,6 +210,12 @@ class Attempt:
         if not self.ended:
             self.report = report
             self.ended = True
+            self.ended_at = time.monotonic()
+            if report is not None:
+                self.outcome = report.outcome
+            elif self.record is not None and self.record.hold.state in _BY_ITSELF:
+                self.outcome = _BY_ITSELF[self.record.hold.state]
+                self.confirmed = True
             if self.record is not None:
                 self.record.close()
             # They refer back to this attempt; a cycle per job is work for the garbage collector.

@@ -26,10 +26,10 @@ class Custody:
         lease_ms: int,
         slots: Slots,
         acknowledgements: Acknowledgements,
-        unreported: Callable[[Attempt], None] | None = None,
+        unreported: Callable[[Attempt], None],
     ) -> None:
         """`unreported` is told of attempts that end without a report."""
-        self._unreported = unreported or slots.settled
+        self._unreported = unreported
         self._lease_ms = lease_ms
         self._slots = slots
         self._acknowledgements = acknowledgements

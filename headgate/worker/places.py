@@ -17,6 +17,7 @@ class HandlerPlaces:
         self.tasks = app.tasks
         self.provided = app.provided
         self.middleware = app.middleware
+        self.telemetry = app.telemetry
         self.threads = HandlerThreads(config.threads or config.concurrency)
         self.processes = HandlerProcesses(config.processes or os.cpu_count() or 1)
         self.batches = Batches()

@@ -28,6 +28,7 @@ class Workbench:
         self.worker_id = worker_id
         self.store = store
         self.places = places
+        self.telemetry = places.telemetry
         self.tasks = places.tasks
         self.lost = lost
         self.settled = settled

@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Final
 
 from headgate.client.application import Headgate
@@ -14,9 +14,10 @@ from headgate.duties.loop import Loop, all_loops
 from headgate.duties.outage import Backoff, OutageLog
 from headgate.duties.runner import DutyRunner
 from headgate.model.errors import StoreError, StoreRefused, StoreUnavailable
-from headgate.model.job import WorkerBeat
+from headgate.model.job import Claim, WorkerBeat
 from headgate.store.store import Store
 from headgate.worker.acknowledgements import Acknowledgements
+from headgate.worker.attempt import Attempt
 from headgate.worker.config import WorkerConfig
 from headgate.worker.coordinator import serve_workflows
 from headgate.worker.custody import Custody
@@ -25,6 +26,7 @@ from headgate.worker.ending import Ending
 from headgate.worker.heartbeat import Heartbeat
 from headgate.worker.loop import AdmissionLoop
 from headgate.worker.memory import MemoryGuard
+from headgate.worker.observation import Observation
 from headgate.worker.places import HandlerPlaces
 from headgate.worker.polling import PollWindow
 from headgate.worker.shutdown import Shutdown
@@ -60,6 +62,8 @@ class Worker:
         self._status = "running"
         self._resigned = asyncio.Event()
         self._outage = OutageLog(logger)
+        self._observation = Observation(app.telemetry)
+        self._event_loop: asyncio.AbstractEventLoop | None = None
         self._shutdown = Shutdown()
         self._window = PollWindow()
         self._slots = Slots(self.config)
@@ -72,7 +76,7 @@ class Worker:
         )
         self._acknowledgements = Acknowledgements(
             store,
-            settled=self._slots.settled,
+            settled=self._settled,
             taken=self._deaths.settled,
             outage=self._outage,
         )
@@ -83,13 +87,14 @@ class Worker:
             lease_ms=self.config.lease_ms,
             slots=self._slots,
             acknowledgements=self._acknowledgements,
+            unreported=self._settled,
         )
         self._admission = AdmissionLoop(
             store,
             self.config,
             worker_id=self.worker_id,
             slots=self._slots,
-            admitted=self._custody.take,
+            admitted=self._take,
             window=self._window,
             outage=self._outage,
         )
@@ -113,7 +118,9 @@ class Worker:
         self._failure: BaseException | None = None
         self._duties = DutyRunner(
             store,
-            all_loops(self.config.retention, app.periodic_hooks) if duties is None else duties,
+            all_loops(self.config.retention, app.periodic_hooks, on_event=app.telemetry.on_event)
+            if duties is None
+            else duties,
             self.worker_id,
             outage=self._outage,
         )
@@ -135,6 +142,7 @@ class Worker:
             await self._run()
 
     async def _run(self) -> None:
+        self._event_loop = asyncio.get_running_loop()
         self._heartbeat.start()
         logger.info("worker %s takes jobs from %s", self.worker_id, ", ".join(self.config.queues))
         try:
@@ -296,7 +304,23 @@ class Worker:
         self._status = status
         self._heartbeat.beat_soon()
 
+    def _take(self, claims: Sequence[Claim]) -> None:
+        self._observation.admitted(claims)
+        self._custody.take(claims)
+
+    def _settled(self, attempt: Attempt) -> None:
+        self._slots.settled(attempt)
+        self._observation.settled(attempt)
+
     def _beat(self) -> WorkerBeat:
+        """What the heartbeat says, in its thread; those who listen hear of it in ours."""
+        beat = self._current_beat()
+        if self._event_loop is not None:
+            with suppress(RuntimeError):
+                self._event_loop.call_soon_threadsafe(self._observation.beat, beat)
+        return beat
+
+    def _current_beat(self) -> WorkerBeat:
         return WorkerBeat(
             worker_id=self.worker_id,
             host=socket.gethostname(),
