@@ -61,7 +61,7 @@ async def test_saturated_partitions_hide_nothing(store: Store, observer: Observe
 async def test_a_job_without_a_token_takes_no_room(store: Store, observer: Observer) -> None:
     await ceiling(observer, "default", 1)
     await bucket(observer, "api", 1, window_ms=3_600_000)
-    await fill(store, 2, partition_key="p", rate_class="api")
+    await fill(store, 2, partition_key="p", rate_class="api", priority=1)
     await fill(store, 1, partition_key="q", rate_class="api")
     await fill(store, 1, partition_key="q")
     assert sorted((claim.partition_key, claim.rate_class) for claim in await admit(store, 20)) == [
