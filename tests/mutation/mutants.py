@@ -212,12 +212,6 @@ MUTANTS: Final = {
         "        .limit(crowd.c.excess + number(1))\n",
         SATURATION,
     ),
-    "a call displaces its own jobs": Mutant(
-        _GATE + "ceilings",
-        "own = running.where(job.c.lease_id == LEASE).scalar_subquery()",
-        "own = running.where(job.c.lease_id.is_(None)).scalar_subquery()",
-        SATURATION,
-    ),
     "a job is refused where there is room": Mutant(
         _GATE + "refusal",
         "not_(ceilings.has_room(level, lane))",
