@@ -245,7 +245,7 @@ MUTANTS: Final = {
     "a repair goes by one column only": Mutant(
         "headgate.queries.lane_repair",
         "for length in reversed(range(len(order))):",
-        "for length in (len(order) - 1,):",
+        "for length in reversed(range(len(order) - 1)):",
         REPAIR,
     ),
     "a recount counts in many snapshots": Mutant(
