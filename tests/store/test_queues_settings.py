@@ -185,7 +185,7 @@ async def test_deleting_a_queue(store: Store, observer: Observer) -> None:
     await observer.execute("DELETE FROM headgate_job")
     await fold(store)
     rows = set(await observer.fetch(_KEPT))
-    assert len(rows) == 8
+    assert len(rows) == 6
     await store.operations.delete_queue("q")
     assert set(await observer.fetch(_KEPT)) == {row for row in rows if row["queue"] == "other"}
     await observer.execute("DELETE FROM headgate_queue_counter")
