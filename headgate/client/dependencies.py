@@ -3,9 +3,15 @@
 async def charge(ctx: JobContext, order: Order, pool: Annotated[Pool, Data()]) -> None: ...
 """
 
+import asyncio
 import inspect
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import (
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from typing import Annotated, Any, Final, get_args, get_origin
 
 import msgspec
@@ -21,7 +27,8 @@ class Depends(msgspec.Struct, frozen=True):
     """Marks a parameter that gets what `provider` makes for each attempt.
 
     The provider takes the context of the attempt, or nothing. It is a function, `async` or not; one
-    that yields is continued when the handler has ended, or thrown what it raised.
+    that yields is continued when the handler has ended, or thrown what it raised. A `def` that
+    yields runs in a thread, since it may block; another `def` is called where it stands.
     """
 
     provider: Callable[..., Any]
@@ -87,9 +94,23 @@ async def _provide(
     if inspect.isasyncgenfunction(provider):
         return await stack.enter_async_context(asynccontextmanager(provider)(*arguments))
     if inspect.isgeneratorfunction(provider):
-        return stack.enter_context(contextmanager(provider)(*arguments))
+        manager = contextmanager(provider)(*arguments)
+        return await stack.enter_async_context(_in_thread(manager))
     value = provider(*arguments)
     return await value if inspect.isawaitable(value) else value
+
+
+@asynccontextmanager
+async def _in_thread(manager: AbstractContextManager[Any]) -> AsyncIterator[Any]:
+    value = await asyncio.to_thread(manager.__enter__)
+    try:
+        yield value
+    except BaseException as raised:
+        ending = (type(raised), raised, raised.__traceback__)
+        if not await asyncio.to_thread(manager.__exit__, *ending):
+            raise
+    else:
+        await asyncio.to_thread(manager.__exit__, None, None, None)
 
 
 def _takes_context(provider: Callable[..., Any]) -> bool:

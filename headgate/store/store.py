@@ -6,7 +6,7 @@ own, so that no search waits in front of a worker.
 """
 
 from copy import copy
-from typing import Self
+from typing import Final, Self
 
 from headgate.store.access_tokens import AccessTokens
 from headgate.store.archive import Archive
@@ -47,6 +47,8 @@ from headgate.store.settings import StoreSettings
 from headgate.store.upkeep import Upkeep
 from headgate.store.workflows import Workflows
 
+_CALLER_CONNECTIONS: Final = 64
+
 
 class Store:
     """One installation of Headgate. Opening it does not connect; use it inside one event loop."""
@@ -81,7 +83,10 @@ class Store:
         self.indexes = Indexes(self.database, settings)
         self.inspection = Inspection(self.database)
         self.artifacts = Artifacts(self.hot_path, reads=self.database)
-        self._caller_database = Database(settings, compile_statement=compile_statement)
+        # A handler that waits for the transaction of another would only fail.
+        self._caller_database = Database(
+            settings, compile_statement=compile_statement, size=_CALLER_CONNECTIONS
+        )
         self.effects = Effects(self._caller_database)
         self.upkeep = Upkeep(self.hot_path, self.notifier)
         self.lanes = Lanes(self.hot_path)

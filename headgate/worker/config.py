@@ -17,7 +17,14 @@ from headgate.model.limits import MAX_INT32, MAX_NAME_BYTES, check_name
 from headgate.model.retention import RetentionPeriods
 
 _MIN_LEASE_MS: Final = 100
-_NUMBERS: Final = ("concurrency", "lease_ms", "shutdown_timeout_ms")
+_NUMBERS: Final = (
+    "concurrency",
+    "lease_ms",
+    "shutdown_timeout_ms",
+    "threads",
+    "processes",
+    "memory_limit_bytes",
+)
 
 
 class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
@@ -110,6 +117,7 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     ) -> Self:
         """What is `given`, and for the rest the variables `HEADGATE_QUEUES` (separated by commas),
         `HEADGATE_CONCURRENCY`, `HEADGATE_LEASE_MS`, `HEADGATE_SHUTDOWN_TIMEOUT_MS`,
+        `HEADGATE_THREADS`, `HEADGATE_PROCESSES`, `HEADGATE_MEMORY_LIMIT_BYTES`,
         `HEADGATE_WORKER_ID`, and `HEADGATE_KEEP_DEAD_LETTERS_MS` and its like, one for each of
         `RetentionPeriods`.
         """

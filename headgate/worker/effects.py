@@ -4,14 +4,16 @@ The transaction is one of ours, or one that the handler has open on a connection
 is the handler's to commit, and what follows makes sure that it was.
 """
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
-from headgate.model.errors import LeaseRejected
+from headgate.model.errors import LeaseRejected, StoreError
 from headgate.model.job import Acknowledgement
 from headgate.store.effects import Effect, claim, complete, complete_step, job_key, step_key
 from headgate.store.foreign import (
     AsyncConnectionLike,
+    DriverConnection,
     SyncConnection,
     converse,
     converse_blocking,
@@ -28,11 +30,13 @@ Ending = Callable[[Any], Effect]
 class AttemptEffects:
     """The effects of one attempt."""
 
-    __slots__ = ("_hold", "_success")
+    __slots__ = ("_hold", "_raised", "_success")
 
     def __init__(self, hold: Hold, success: Success) -> None:
         self._hold = hold
         self._success = success
+        # What the work of the handler has raised, as it has raised it.
+        self._raised: BaseException | None = None
 
     @property
     def job_key(self) -> str:
@@ -51,7 +55,7 @@ class AttemptEffects:
             first = await self._have(connection, self.job_key, ending, function, arguments)
             self._hold.leave(Holding.COMMITTING)
             return first
-        async with self._hold.store.effects.transaction() as own:
+        async with self._transaction() as own:
             first = await self._have(own, self.job_key, ending, function, arguments)
             # From the commit on the lease is gone, and nobody must take that for a loss.
             self._hold.leave(Holding.COMMITTING)
@@ -75,7 +79,7 @@ class AttemptEffects:
             if connection is not None:
                 first = await self._have(connection, key, ending, function, arguments)
             else:
-                async with self._hold.store.effects.transaction() as own:
+                async with self._transaction() as own:
                     first = await self._have(own, key, ending, function, arguments)
         except BaseException:
             trail.fail()
@@ -122,6 +126,17 @@ class AttemptEffects:
             self._hold.leave(Holding.CONCLUDED)
         return self._hold.state is Holding.CONCLUDED
 
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[DriverConnection]:
+        """A transaction of ours; what the handler's own statements raise passes as it is."""
+        try:
+            async with self._hold.store.effects.transaction() as own:
+                yield own
+        except StoreError as error:
+            if self._raised is not None and error.__cause__ is self._raised:
+                raise self._raised from None
+            raise
+
     def _end_job(self, returned: Any) -> Effect:
         return complete(self._success(returned))
 
@@ -138,7 +153,11 @@ class AttemptEffects:
     ) -> bool:
         schema = self._hold.store.effects.schema
         first = await converse(connection, claim(key), schema=schema)
-        returned = await call(function, connection, *arguments) if first else None
+        try:
+            returned = await call(function, connection, *arguments) if first else None
+        except BaseException as raised:
+            self._raised = raised
+            raise
         try:
             await converse(connection, ending(returned), schema=schema)
         except LeaseRejected:

@@ -36,6 +36,8 @@ def test_the_environment_gives_what_is_not_given() -> None:
         "HEADGATE_QUEUES": "mail, slow",
         "HEADGATE_CONCURRENCY": "3",
         "HEADGATE_LEASE_MS": "900",
+        "HEADGATE_PROCESSES": "2",
+        "HEADGATE_MEMORY_LIMIT_BYTES": "500000000",
         "HEADGATE_WORKER_ID": "w1",
         "HEADGATE_KEEP_DEAD_LETTERS_MS": "60000",
         "HEADGATE_KEEP_AUDIT_MS": "0",
@@ -45,6 +47,8 @@ def test_the_environment_gives_what_is_not_given() -> None:
         queues=("mail", "slow"),
         concurrency=5,
         lease_ms=900,
+        processes=2,
+        memory_limit_bytes=500_000_000,
         worker_id="w1",
         retention=RetentionPeriods(dead_letters_ms=60_000, audit_ms=0),
     )

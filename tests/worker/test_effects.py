@@ -191,6 +191,30 @@ async def test_a_failing_effect_leaves_nothing_and_is_tried_again(
 
 
 @pytest.mark.parametrize("step", [False, True])
+async def test_what_a_statement_of_the_handler_raises_is_told_as_it_is(
+    app: Headgate, start_worker: StartWorker, observer: Observer, step: bool
+) -> None:
+    caught: list[str] = []
+
+    async def pay(connection: Any) -> None:
+        await connection.execute("INSERT INTO charge (id) VALUES (1)")
+
+    @app.task("pay", max_attempts=1)
+    async def task(ctx: JobContext) -> None:
+        try:
+            await (ctx.step_once("pay", pay) if step else ctx.once(pay))
+        except asyncpg.GeneratedAlwaysError as error:
+            caught.append(type(error).__name__)
+            raise
+
+    job = await task.enqueue()
+    start_worker()
+    await reaches(observer, job.id, "archived")
+    assert caught == ["GeneratedAlwaysError"]
+    assert (await last_error(observer, job.id)).startswith("GeneratedAlwaysError: cannot insert")
+
+
+@pytest.mark.parametrize("step", [False, True])
 async def test_a_transaction_that_is_never_committed_fails_the_attempt(
     app: Headgate,
     start_worker: StartWorker,

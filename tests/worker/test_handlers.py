@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -67,6 +68,7 @@ async def test_parameters_are_filled_by_their_annotations(
             pool.log.append("closed")
 
     def cursor() -> Iterator[int]:
+        assert threading.current_thread() is not threading.main_thread()
         yield 7
 
     def body(order: int, given: Pool, name: str, opened: str, number: int) -> None:
