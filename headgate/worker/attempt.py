@@ -198,6 +198,8 @@ class Attempt:
         self, record: AttemptRecord, report: Acknowledgement | None
     ) -> Acknowledgement | None:
         """What is left to report of an attempt whose handler may have ended the job itself."""
+        if record.hold.state in (Holding.HELD, Holding.LOST):
+            return report
         if record.hold.state is Holding.RELEASED:
             return None
         try:
@@ -239,9 +241,9 @@ class Attempt:
             verdict = await handle(self, task, self._bench.places)
         except BaseException:
             if self.record is not None:
-                await self.record.children.cancel()
-                if self.record.children.failure is not None and self._stop is None:
-                    raise self.record.children.failure from None
+                failure = await self.record.give_up()
+                if failure is not None and self._stop is None:
+                    raise failure from None
             raise
         finally:
             if timer is not None:
@@ -272,8 +274,7 @@ class Attempt:
                 self._bench.worker_id,
                 Hold(self._bench.store, self.lease, self._left),
                 self._task.get_loop(),
-                version=task.version,
-                migrate=task.migrate,
+                task,
                 child_failed=self._interrupt,
                 lengthen=self._lengthen,
             )

@@ -132,8 +132,7 @@ class _Run:
             call.worker_id,
             Hold(store, call.claim.lease, lambda state: pipe.say(protocol.Left(state))),
             loop,
-            version=task.version,
-            migrate=task.migrate,
+            task,
             child_failed=lambda: None,
             lengthen=lambda by_ms: pipe.say(protocol.Lengthened(by_ms)),
         )

@@ -210,6 +210,9 @@ class JobContext(JobFacts):
         Success waits for it. When it fails, the handler and everything else that was spawned is
         cancelled, and the attempt fails with its error. For `async` handlers.
         """
+        if self._hold.state is Holding.ENDED:
+            work.close()
+            raise InvalidRequest("the attempt has ended: nothing can be started in it")
         return self._record.children.start(work)
 
     @property

@@ -37,8 +37,7 @@ async def handle(attempt: "Attempt", task: Task[Any], places: HandlerPlaces) -> 
     record = attempt.record
     if record is None:
         return of_return(returned, None)
-    await record.children.join()
-    await record.prove()
+    await record.finish()
     return of_return(returned, record.result)
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from headgate.client.task import Task
 from headgate.model.artifacts import MAX_OPAQUE_BYTES
 from headgate.model.errors import InvalidRequest
 from headgate.model.job import Acknowledgement, Claim, Stored
@@ -15,7 +16,7 @@ from headgate.worker.attempt_log import AttemptLog
 from headgate.worker.children import Children
 from headgate.worker.effects import AttemptEffects
 from headgate.worker.hold import Hold, Holding
-from headgate.worker.steps import Migrate, StepTrail
+from headgate.worker.steps import StepTrail
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -24,13 +25,13 @@ class AttemptRecord:
     """Belongs to the worker; the handler writes it through its context."""
 
     __slots__ = (
-        "_migrate",
+        "_child_failed",
+        "_children",
+        "_effects",
+        "_task",
         "_trail",
-        "_version",
         "actual_weight",
-        "children",
         "claim",
-        "effects",
         "hold",
         "lengthen",
         "log",
@@ -45,9 +46,8 @@ class AttemptRecord:
         worker_id: str,
         hold: Hold,
         loop: asyncio.AbstractEventLoop,
+        task: Task[Any],
         *,
-        version: int,
-        migrate: Migrate,
         child_failed: Callable[[], None],
         lengthen: Callable[[int], None],
     ) -> None:
@@ -57,12 +57,13 @@ class AttemptRecord:
         self.lengthen = lengthen
         self.loop = loop
         self.log = AttemptLog()
-        self.children = Children(child_failed)
-        self.effects = AttemptEffects(hold, self.success)
         self.actual_weight: int | None = None
         self.result: Stored | None = None
-        self._version = version
-        self._migrate = migrate
+        self._task = task
+        self._child_failed = child_failed
+        # Most attempts need none of these.
+        self._children: Children | None = None
+        self._effects: AttemptEffects | None = None
         self._trail: StepTrail | None = None
 
     def on_loop(self) -> bool:
@@ -76,8 +77,40 @@ class AttemptRecord:
     def trail(self) -> StepTrail:
         """The steps. Raises `StaleCheckpoint`."""
         if self._trail is None:
-            self._trail = StepTrail(self.claim, self.hold, self._version, self._migrate)
+            task = self._task
+            self._trail = StepTrail(self.claim, self.hold, task.version, task.migrate)
         return self._trail
+
+    @property
+    def children(self) -> Children:
+        """What the handler has started beside itself."""
+        if self._children is None:
+            self._children = Children(self._child_failed)
+        return self._children
+
+    @property
+    def effects(self) -> AttemptEffects:
+        """What happens in one transaction with an end."""
+        if self._effects is None:
+            self._effects = AttemptEffects(self.hold, self.success)
+        return self._effects
+
+    async def finish(self) -> None:
+        """Waits for what the handler has started, and makes sure that its effects are there.
+
+        Raises what a child has raised, and `InvalidRequest` for a transaction that is not
+        committed.
+        """
+        if self._children is not None:
+            await self._children.join()
+        await self.prove()
+
+    async def give_up(self) -> BaseException | None:
+        """Ends what the handler has started; what the first child that failed has raised."""
+        if self._children is None:
+            return None
+        await self._children.cancel()
+        return self._children.failure
 
     def success(self, returned: Any = None) -> Acknowledgement:
         """The report of success; what was returned is the result. Raises `InvalidRequest`."""
