@@ -49,11 +49,20 @@ class Compiled:
         return [parameters[name] if name in parameters else defaults[name] for name in self._names]
 
     def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters by their names; an array is a list to every driver, a tuple not."""
+        """The parameters by their names, fit for a driver that writes them into the text."""
         return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in (*self._defaults.items(), *parameters.items())
+            name: _literal(value) for name, value in (*self._defaults.items(), *parameters.items())
         }
+
+
+def _literal(value: Any) -> Any:
+    if isinstance(value, tuple):
+        # An array is a list to every driver.
+        return list(value)
+    if isinstance(value, int) and value < 0:
+        # `-1::integer` is the negative of a cast, which the smallest integer does not survive.
+        return str(value)
+    return value
 
 
 class Compiler:
