@@ -18,6 +18,7 @@ ROUTES: Final[Mapping[str, tuple[Bound, tuple[str, ...]]]] = {
     "healthz": (Bound(0), ("/healthz",)),
     "readyz": (Bound(10), ("/readyz",)),
     "meta": (Bound(0), ("/meta",)),
+    "read_session": (Bound(0), ("/session",)),
     "read_job": (
         Bound(20),
         ("/jobs/{first}", "/jobs/{first}?include_payload=true", "/jobs/nobody"),
@@ -30,10 +31,15 @@ ROUTES: Final[Mapping[str, tuple[Bound, tuple[str, ...]]]] = {
         Bound(3_000, "1,000 jobs ahead"),
         ("/jobs/{first}/admission", "/jobs/{last}/admission?advice=true"),
     ),
+    "read_artifacts": (Bound(20), ("/jobs/{newest}/artifacts",)),
     "read_result": (Bound(20), ("/jobs/{newest}/result",)),
     "read_output": (Bound(20), ("/jobs/{newest}/output",)),
     "read_progress": (Bound(20), ("/jobs/{newest}/progress",)),
     "read_checkpoint": (Bound(20), ("/jobs/{newest}/checkpoint",)),
+    "list_operations": (
+        Bound(300, "a page of 200 operations"),
+        ("/operations", "/operations?limit=10&cursor=5"),
+    ),
     "read_operation": (Bound(20), ("/operations/operation",)),
     "list_queues": (
         Bound(120_000, "1,000 partitions of each queue"),
@@ -46,6 +52,14 @@ ROUTES: Final[Mapping[str, tuple[Bound, tuple[str, ...]]]] = {
             "/queues/q000/history?bucket_ms=3600000",
             "/queues/q000/history?bucket_ms=300000&since_ms=1",
         ),
+    ),
+    "read_history": (
+        Bound(6_000, "100,000 minutes of a queue"),
+        ("/history", "/history?bucket_ms=3600000", "/history?bucket_ms=300000&since_ms=1"),
+    ),
+    "count_dead_letters": (
+        Bound(8_000, "1,000 jobs of each way to fail"),
+        ("/dead-letters", "/dead-letters?since_ms=4000000000000"),
     ),
     "read_blocked_jobs": (
         Bound(16_000, "the 5,000 oldest jobs"),
@@ -61,6 +75,8 @@ ROUTES: Final[Mapping[str, tuple[Bound, tuple[str, ...]]]] = {
     "read_concurrency_limit": (Bound(20), ("/concurrency-limits/limit1",)),
     "list_quarantine": (Bound(300, "a page of 200 fingerprints"), ("/quarantine",)),
     "list_schedules": (Bound(400), ("/periodic", "/periodic?limit=10&cursor=20")),
+    "read_schedule": (Bound(20), ("/periodic/schedule-1?include_payload=true",)),
+    "preview_ticks": (Bound(0), ("/ticks?spec=@every:60000",)),
     "list_schedule_events": (Bound(200), ("/periodic/schedule-1/enqueue-events",)),
     "list_workers": (Bound(400), ("/workers",)),
     "read_cluster": (Bound(2_500, "every state of each queue"), ("/cluster",)),
