@@ -56,6 +56,7 @@ bench: .venv/.bench
 	$(BIN)/python -m bench.reads
 	$(BIN)/python -m bench.api
 	$(BIN)/python -m bench.events
+	$(BIN)/python -m bench.duties
 
 openapi: setup
 	$(BIN)/python openapi/generate.py

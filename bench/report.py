@@ -31,8 +31,17 @@ def compare(
     )
 
 
-def arguments(description: str) -> argparse.Namespace:
+def arguments(description: str, *, measures: Sequence[str] = ()) -> argparse.Namespace:
+    """What was typed; `measure` are those of `measures` that are wanted, all by default."""
     parser = argparse.ArgumentParser(description=description)
+    if measures:
+        parser.add_argument(
+            "measure",
+            nargs="*",
+            choices=[*measures, []],
+            default=list(measures),
+            help="what to run",
+        )
     parser.add_argument("--quick", action="store_true", help="fewer jobs and rounds")
     parser.add_argument("--json", action="store_true", help="print a list of figures")
     return parser.parse_args()

@@ -32,7 +32,8 @@ WRITTEN = "SELECT count(*) FROM journal"
 class Fleet:
     """Worker processes by the ids under which they hold duties."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, application: str) -> None:
+        self._application = application
         self._environment = {**os.environ, "HEADGATE_DATABASE_URL": dsn}
         self._started = 0
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -42,7 +43,7 @@ class Fleet:
         worker_id = f"worker-{self._started}"
         self.processes[worker_id] = subprocess.Popen(
             [
-                *(sys.executable, "-m", "headgate.cli", "worker", "tests.chaos.scheduled:app"),
+                *(sys.executable, "-m", "headgate.cli", "worker", self._application),
                 *(f"--worker-id={worker_id}", "--lease-ms=3000", "--log-level=error"),
             ],
             env=self._environment,
@@ -55,8 +56,8 @@ class Fleet:
 
 
 @contextmanager
-def fleet(dsn: str) -> Iterator[Fleet]:
-    running = Fleet(dsn)
+def fleet(dsn: str, application: str = "tests.chaos.scheduled:app") -> Iterator[Fleet]:
+    running = Fleet(dsn, application)
     try:
         yield running
     finally:

@@ -1,0 +1,107 @@
+"""How fast sweeps work off a backlog, how much memory they need, and what a worker feels of it."""
+
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import asyncpg
+
+from bench.duties.bounds import at_least, at_most, p99
+from bench.report import Figure
+from headgate.duties.loop import Loop
+from headgate.duties.promoter import Promoter
+from headgate.duties.reclaimer import Reclaimer
+from headgate.duties.retention import Evictions
+from headgate.store.settings import StoreSettings
+from headgate.store.store import Store
+
+_JOBS = """
+INSERT INTO headgate_job (ulid, kind, payload, fingerprint, queue, state, partition_key,
+  enqueued_at_ms, scheduled_at_ms, finalized_at_ms, retention_ms, lease_id, lease_expires_at_ms,
+  claimed_at_ms, claimed_by)
+SELECT $1 || n, 'noop', decode(md5(n::text), 'hex'), md5(n::text), 'q' || n % 20,
+  $1::headgate_state, 'p' || n % 50, 1, 1, CASE $1 WHEN 'completed' THEN 1 END, 1,
+  CASE $1 WHEN 'running' THEN 'lease' || n END, CASE $1 WHEN 'running' THEN 1 END,
+  CASE $1 WHEN 'running' THEN 1 END, CASE $1 WHEN 'running' THEN 'dead' END
+FROM generate_series(1, $2::int) AS n
+"""
+_LEFT = "SELECT count(*) FROM headgate_job WHERE state = $1::headgate_state AND queue <> 'claims'"
+
+# What is swept: the duty, the state that it empties, jobs full and quick, rows/s at least.
+SWEEPS: dict[str, tuple[type[Loop], str, int, int, int]] = {
+    "promote": (Promoter, "scheduled", 200_000, 20_000, 2_000),
+    "evict": (Evictions, "completed", 200_000, 20_000, 2_000),
+    "reclaim": (Reclaimer, "running", 2_000, 2_000, 1_000),
+}
+_MEMORY_MB = 20
+_SLOWER = 2
+
+
+async def measure(dsn: str, *, quick: bool) -> list[Figure]:
+    figures: list[Figure] = []
+    idle_s = 2 if quick else 5
+    connection = await asyncpg.connect(dsn)
+    async with await Store.open(StoreSettings(dsn=dsn)) as store:
+        for name, (duty, state, full, few, least) in SWEEPS.items():
+            jobs = few if quick else full
+            await connection.execute(_JOBS, state, jobs)
+            await connection.execute("VACUUM ANALYZE")
+            await connection.execute("CHECKPOINT")
+            memory = _peak_mb()
+            with _claiming(dsn) as claimed:
+                await asyncio.sleep(idle_s)
+                began = time.monotonic()
+                loop = duty()
+                while await loop.run_once(store):
+                    pass
+                ended = time.monotonic()
+                await asyncio.sleep(idle_s)
+            assert await connection.fetchval(_LEFT, state) == 0, name
+            during = [ms for moment, ms in claimed if began <= moment <= ended]
+            idle = [ms for moment, ms in claimed if not began <= moment <= ended]
+            figures += [
+                at_least(f"{name} {jobs:,} rows/s", jobs / (ended - began), least),
+                at_most(f"{name}: growth of memory, MB", _peak_mb() - memory, _MEMORY_MB),
+            ]
+            if len(during) >= 20:
+                figures.append(
+                    at_most(
+                        f"{name}: claim p99 ms of {len(during)}, bound {_SLOWER}x idle",
+                        p99(during),
+                        round(_SLOWER * p99(idle), 2),
+                    )
+                )
+            await connection.execute("DELETE FROM headgate_job")
+    await connection.close()
+    return figures
+
+
+@contextmanager
+def _claiming(dsn: str) -> Iterator[list[tuple[float, float]]]:
+    """Another process that claims meanwhile; what it measured is there after the block."""
+    claimed: list[tuple[float, float]] = []
+    child = subprocess.Popen(
+        [sys.executable, "-m", "bench.duties.claimer", dsn],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "start\n"
+        yield claimed
+        answer, _ = child.communicate("\n", timeout=30)
+        claimed += [(moment, ms) for moment, ms in json.loads(answer)]
+    finally:
+        child.kill()
+        child.wait()
+
+
+def _peak_mb() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
