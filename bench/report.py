@@ -35,16 +35,15 @@ def arguments(description: str, *, measures: Sequence[str] = ()) -> argparse.Nam
     """What was typed; `measure` are those of `measures` that are wanted, all by default."""
     parser = argparse.ArgumentParser(description=description)
     if measures:
-        parser.add_argument(
-            "measure",
-            nargs="*",
-            choices=[*measures, []],
-            default=list(measures),
-            help="what to run",
-        )
+        parser.add_argument("measure", nargs="*", help=f"some of {', '.join(measures)}")
     parser.add_argument("--quick", action="store_true", help="fewer jobs and rounds")
     parser.add_argument("--json", action="store_true", help="print a list of figures")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if measures:
+        options.measure = options.measure or list(measures)
+        if unknown := set(options.measure) - set(measures):
+            parser.error(f"there is no {', '.join(sorted(unknown))}")
+    return options
 
 
 def print_figures(figures: Sequence[Figure], *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`python -m bench.duties [--quick] [--json] [MEASURE...]`: what happens by itself, held against its bounds.
+"""`python -m bench.duties [--quick] [--json] [MEASURE...]`: what happens by itself, and its bounds.
 
 `ours` is what was measured, `other` the bound; above one (or one, where something is to be exactly
 so) the bound is kept. Six processes whose schedulers are killed at random for a minute; schedules

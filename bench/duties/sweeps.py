@@ -44,7 +44,7 @@ _SLOWER = 2
 
 async def measure(dsn: str, *, quick: bool) -> list[Figure]:
     figures: list[Figure] = []
-    idle_s = 2 if quick else 5
+    idle_s = 2 if quick else 3
     connection = await asyncpg.connect(dsn)
     async with await Store.open(StoreSettings(dsn=dsn)) as store:
         for name, (duty, state, full, few, least) in SWEEPS.items():
