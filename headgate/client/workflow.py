@@ -16,6 +16,7 @@ from headgate.model.workflow import (
     COORDINATOR_QUEUE,
     DEFAULT_POLL_MS,
     DEFAULT_RETENTION_MS,
+    WORKFLOW_HEADER,
     PlannedNode,
     WorkflowPlan,
     coordinator_id,
@@ -98,7 +99,11 @@ class Workflow:
         if job_id == coordinator_id(self.id):
             raise InvalidRequest(f"node `{name}` would have the id of the coordinator")
         self._jobs[name] = structs.replace(
-            job, id=job_id, pending=True, retention_ms=job.retention_ms or self._retention_ms
+            job,
+            id=job_id,
+            pending=True,
+            retention_ms=job.retention_ms or self._retention_ms,
+            headers={**job.headers, WORKFLOW_HEADER: coordinator_id(self.id)},
         )
         self._nodes[name] = PlannedNode(name, job_id, deps)
         return Node(name, job_id)

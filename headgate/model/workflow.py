@@ -14,6 +14,8 @@ COORDINATOR_KIND: Final = "headgate:workflow"
 COORDINATOR_QUEUE: Final = "headgate-workflow"
 DEFAULT_RETENTION_MS: Final = 7 * 24 * 3_600_000
 DEFAULT_POLL_MS: Final = 1_000
+WORKFLOW_HEADER: Final = "headgate-workflow"
+"""The header of a node that names its coordinator: whoever ends the node knows what to look at."""
 MISSING: Final = "missing"
 """Stands for the state of a node whose job is gone."""
 

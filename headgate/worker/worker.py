@@ -14,7 +14,7 @@ from headgate.duties.loop import Loop, all_loops
 from headgate.duties.outage import Backoff, OutageLog
 from headgate.duties.runner import DutyRunner
 from headgate.model.errors import StoreError, StoreRefused, StoreUnavailable
-from headgate.model.job import Claim, WorkerBeat
+from headgate.model.job import Acknowledgement, Claim, WorkerBeat
 from headgate.store.store import Store
 from headgate.worker.acknowledgements import Acknowledgements
 from headgate.worker.attempt import Attempt
@@ -29,6 +29,7 @@ from headgate.worker.memory import MemoryGuard
 from headgate.worker.observation import Observation
 from headgate.worker.places import HandlerPlaces
 from headgate.worker.polling import PollWindow
+from headgate.worker.relay import WorkflowRelay
 from headgate.worker.shutdown import Shutdown
 from headgate.worker.slots import Slots
 
@@ -69,6 +70,7 @@ class Worker:
         self._slots = Slots(self.config)
         self._places = HandlerPlaces(app, self.config)
         self._deaths = Deaths(app.death_handlers)
+        self._relay = WorkflowRelay(store)
         self._memory = MemoryGuard(
             limit_bytes=self.config.memory_limit_bytes,
             interval_ms=self.config.memory_check_ms,
@@ -77,7 +79,7 @@ class Worker:
         self._acknowledgements = Acknowledgements(
             store,
             settled=self._settled,
-            taken=self._deaths.settled,
+            taken=self._taken,
             outage=self._outage,
         )
         self._custody = Custody(
@@ -161,6 +163,7 @@ class Worker:
             await self._deaths.finish(self.config.shutdown_grace_ms)
             await self._ending.finish()
         finally:
+            await self._relay.close()
             await self._places.close()
             logger.info("worker %s has ended", self.worker_id)
 
@@ -274,6 +277,10 @@ class Worker:
         looking.cancel()
         await self._ending.drain(admission, flushing)
         await duties
+
+    def _taken(self, claim: Claim, report: Acknowledgement, state: str) -> None:
+        self._deaths.settled(claim, report, state)
+        self._relay.settled(claim, state)
 
     async def _warn_of_unknown_kinds(self) -> None:
         """Says what waits here that this worker cannot run; it is a look, and may fail."""

@@ -38,6 +38,7 @@ def test_the_coordinator_comes_first_and_its_nodes_in_order() -> None:
         ("w:tell", 3_600_000),
     ]
     assert all(each.pending for each in nodes)
+    assert all(each.headers == {"headgate-workflow": "w:coordinator"} for each in nodes)
 
 
 def test_without_more_words_it_is_kept_for_a_week_and_looked_at_each_second() -> None:

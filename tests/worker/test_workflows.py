@@ -37,6 +37,21 @@ async def test_a_fan_out_and_a_fan_in_run_in_order(
     assert (ran[0], sorted(ran[1:4]), ran[4:]) == ("first", ["left", "middle", "right"], ["last"])
 
 
+async def test_what_follows_does_not_wait_for_the_coordinator_to_look(
+    app: Headgate, observer: Observer, start_worker: StartWorker
+) -> None:
+    @app.task("step")
+    async def step() -> None: ...
+
+    workflow = Workflow("w", poll_interval=timedelta(hours=1))
+    for name, after in (("a", ()), ("b", ("a",)), ("c", ("b",))):
+        workflow.add(step.job(), name=name, after=after)
+    await app.enqueue_workflow(workflow)
+    start_worker(queues=app.queues, duties=True)
+    await reaches(observer, "w:c", "completed")
+    await reaches(observer, "w:coordinator", "completed")
+
+
 async def test_a_failed_part_is_retried_without_the_rest(
     app: Headgate, store: Store, observer: Observer, start_worker: StartWorker
 ) -> None:
