@@ -1,11 +1,12 @@
 """`headgate operations`: changes to many jobs, which take their time."""
 
 import time
+from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
 import typer
 
-from headgate.cli.commands import Done, Sheet, changing, noun, reading
+from headgate.cli.commands import Done, Listing, Sheet, changing, noun, reading
 from headgate.cli.control_api import ControlApi, segment
 from headgate.cli.exits import EXIT_FAILED
 from headgate.cli.progress import Progress
@@ -35,6 +36,16 @@ def followed(api: ControlApi, operation_id: str, *, wait: bool) -> Done:
     if found["error"]:
         text += f", {found['error']}"
     return Done(text, found, EXIT_FAILED if wait and found["status"] != "completed" else 0)
+
+
+@reading(
+    application,
+    "list",
+    shows=Listing(("id", "action", "selector", "status", "affected", "total_estimated", "error")),
+)
+def list_operations(api: ControlApi) -> Iterable[Any]:
+    """List operations, unfinished ones first."""
+    return api.listed("/operations")
 
 
 @reading(application, "show", shows=Sheet())

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headgate.cli.commands import Done, Limit, Listing, changing, noun, reading
+from headgate.cli.commands import Done, Limit, Listing, Sheet, changing, noun, reading
 from headgate.cli.control_api import ControlApi, segment
 from headgate.cli.durations import milliseconds
 
@@ -30,6 +30,16 @@ class Missed(StrEnum):
 def list_schedules(api: ControlApi) -> Iterable[Any]:
     """List schedules and when they are due."""
     return api.listed("/periodic")
+
+
+@reading(application, "show", shows=Sheet())
+def show(
+    api: ControlApi,
+    schedule: Schedule,
+    payload: Annotated[bool, typer.Option("--payload", help="With what its jobs carry.")] = False,
+) -> Any:
+    """Show a schedule."""
+    return api.get(f"/periodic/{segment(schedule)}", include_payload=payload)
 
 
 @reading(
@@ -98,6 +108,20 @@ def run(api: ControlApi, schedule: Schedule) -> Done:
     """Make a job of a schedule now; its next run stays."""
     answer = api.send("POST", f"/periodic/{segment(schedule)}/run")
     return Done(f"enqueued {answer['id']}", answer)
+
+
+@changing(application, "pause")
+def pause(api: ControlApi, schedule: Schedule) -> Done:
+    """Stop the ticks of a schedule."""
+    api.send("POST", f"/periodic/{segment(schedule)}/pause")
+    return Done(f"paused {schedule}")
+
+
+@changing(application, "resume")
+def resume(api: ControlApi, schedule: Schedule) -> Done:
+    """Let the ticks of a paused schedule go on."""
+    api.send("POST", f"/periodic/{segment(schedule)}/resume")
+    return Done(f"resumed {schedule}")
 
 
 @changing(application, "delete")
