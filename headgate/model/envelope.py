@@ -108,8 +108,24 @@ def prepare(envelopes: Sequence[Envelope]) -> list[Envelope]:
             amends = amends or bool(envelope.unique_replace or envelope.unique_debounce_ms)
     if amends and len(envelopes) > 1:
         raise InvalidRequest("unique replacement and debounce require a single-job enqueue")
-    prepared = [_with_defaults(envelope) for envelope in envelopes]
-    nameless = [envelope for envelope in prepared if not envelope.id]
+    prepared: list[Envelope] = [
+        envelope.__copy__()  # type: ignore[attr-defined]  # every struct has it
+        for envelope in envelopes
+    ]
+    nameless = []
+    for envelope in prepared:
+        if not envelope.id:
+            nameless.append(envelope)
+        if not envelope.fingerprint:
+            envelope.fingerprint = fingerprint(envelope.kind, envelope.payload)
+        if not (
+            envelope.queue
+            and envelope.schema_version
+            and envelope.weight
+            and envelope.max_attempts
+            and not envelope.tags
+        ):
+            _fill_in(envelope)
     for envelope, job_id in zip(nameless, new_job_ids(len(nameless)), strict=True):
         envelope.id = job_id
     if keyed and len(prepared) > 1:
@@ -233,21 +249,16 @@ def _judge_tags(tags: Sequence[str]) -> None:
         raise InvalidRequest("tags must not contain duplicates")
 
 
-def _with_defaults(envelope: Envelope) -> Envelope:
-    prepared: Envelope = envelope.__copy__()  # type: ignore[attr-defined]  # every struct has it
+def _fill_in(prepared: Envelope) -> None:
     if not prepared.queue:
         prepared.queue = DEFAULT_QUEUE
-    if not prepared.fingerprint:
-        prepared.fingerprint = fingerprint(prepared.kind, prepared.payload)
     if not prepared.schema_version:
         prepared.schema_version = 1
     if not prepared.weight:
         prepared.weight = 1
     if not prepared.max_attempts:
         prepared.max_attempts = DEFAULT_MAX_ATTEMPTS
-    if prepared.tags:
-        prepared.tags = tuple(sorted(prepared.tags))
-    return prepared
+    prepared.tags = tuple(sorted(prepared.tags))
 
 
 def _refuse_repeated_keys(prepared: Iterable[Envelope]) -> None:

@@ -281,7 +281,11 @@ def guards(
 ) -> list[ColumnElement[bool]]:
     """What must not exist for the inputs."""
     found = [
-        _none(value, "fingerprint", lambda each: quarantine.c.fingerprint == each),
+        # Mostly nothing is in quarantine, which is one question instead of one for each job.
+        or_(
+            ~select(number(1)).select_from(quarantine).correlate(None).exists(),
+            _none(value, "fingerprint", lambda each: quarantine.c.fingerprint == each),
+        ),
         _none(
             value,
             "queue",
