@@ -21,11 +21,12 @@ from headgate.store.joining import enqueue_in
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 
-FREE, LIMITED, MIXED, CLOSED = "free", "limited", "mixed", "closed"
-QUEUES = (FREE, LIMITED, MIXED, CLOSED)
+FREE, LIMITED, MIXED = "free", "limited", "mixed"
+REFUSING, DISPLACING, CLOSED = "refusing", "displacing", "closed"
+QUEUES = (FREE, LIMITED, MIXED, REFUSING, DISPLACING, CLOSED)
 CLASSES = ("x", "y", "z")
-# Few in the limited one, so that its ceilings are fought for.
-PARTITIONS = {FREE: 20, LIMITED: 4, MIXED: 20}
+# Few in the queues with ceilings, so that places are fought for.
+PARTITIONS = {FREE: 20, LIMITED: 4, MIXED: 20, REFUSING: 4, DISPLACING: 4}
 GATES = 5
 LEASE_MS = 2_000
 BAD = "bad"
@@ -88,7 +89,7 @@ class Pressure:
 
     def _batch(self) -> list[Envelope]:
         chance = self._random
-        queue = chance.choice(QUEUES[:3])
+        queue = chance.choice(list(PARTITIONS))
         template = Envelope(
             kind="mail",
             queue=queue,
@@ -104,7 +105,7 @@ class Pressure:
     async def _work(self, worker: str) -> None:
         chance = self._random
         gate = Gate(self._store.gate._database)
-        queues = chance.choice([QUEUES, QUEUES, (FREE,), (LIMITED,), (LIMITED, CLOSED)])
+        queues = chance.choice([QUEUES, QUEUES, (FREE,), (LIMITED,), (REFUSING, DISPLACING)])
         held: list[Claim] = []
         while not self._stop.is_set():
             capacity = chance.choice([1, 2, 10, 30])

@@ -18,11 +18,13 @@ from tests.chaos.gate_process import (
     BAD,
     CLASSES,
     CLOSED,
+    DISPLACING,
     FREE,
     GATES,
     LIMITED,
     MIXED,
     QUEUES,
+    REFUSING,
     Orders,
     Seen,
 )
@@ -32,6 +34,7 @@ from tests.store.rows import Observer, assert_lanes, count_jobs, deadlocks
 SECONDS = float(os.environ.get("HEADGATE_STRESS_SECONDS", "8"))
 PROCESSES = 3
 CEILING = 3
+CEILINGS = {LIMITED: "queue", REFUSING: "discard", DISPLACING: "cancel_running"}
 # (limit per second, burst)
 # Less than is asked for, so that all of it is spent.
 BUDGETS = dict(zip(CLASSES, ((5, 5), (20, 10), (2, 3)), strict=True))
@@ -41,8 +44,8 @@ STANDING = 30
 CLOCK_SKEW_MS = 300
 
 _OVER = """
-SELECT partition_key, count(*) FROM headgate_job WHERE state = 'running' AND queue = $1
-GROUP BY 1 HAVING count(*) > $2
+SELECT queue, partition_key, count(*) FROM headgate_job
+WHERE state = 'running' AND queue = ANY ($1) GROUP BY 1, 2 HAVING count(*) > $2
 """
 _WRONG = """
 SELECT name, tokens FROM headgate_rate_bucket
@@ -59,7 +62,8 @@ async def policies(store: Store, observer: Observer) -> None:
     await quarantine(observer, BAD)
     await fill(store, STANDING, queue=CLOSED)
     await pause(observer, CLOSED)
-    await ceiling(observer, LIMITED, CEILING)
+    for queue, mode in CEILINGS.items():
+        await ceiling(observer, queue, CEILING, mode)
     await weigh(observer, LIMITED, 2)
     await weigh(observer, MIXED, 3)
     for name, (limit, burst) in BUDGETS.items():
@@ -95,8 +99,8 @@ async def upkeep(store: Store) -> None:
 
 async def watch(observer: Observer, violations: list[str]) -> None:
     while True:
-        for row in await observer.fetch(_OVER, LIMITED, CEILING):
-            violations.append(f"{row['count']} run in {row['partition_key']}")
+        for row in await observer.fetch(_OVER, list(CEILINGS), CEILING):
+            violations.append(f"{row['count']} run in {row['queue']} {row['partition_key']}")
         for row in await observer.fetch(_WRONG):
             violations.append(f"{row['tokens']} tokens in {row['name']}")
         await asyncio.sleep(0.005)

@@ -17,6 +17,9 @@ STRESS: Final = "tests/chaos/test_gate_under_stress.py"
 RULES: Final = "tests/store/test_gate_rules.py"
 FAIRNESS: Final = "tests/store/test_gate_fairness.py"
 FLEET: Final = "tests/store/test_gate_fairness_fleet.py"
+CLASSES: Final = "tests/store/test_gate_classes.py"
+SATURATION: Final = "tests/store/test_gate_saturation.py"
+CHARGES: Final = "tests/store/test_outcomes_charges.py"
 QUEUES: Final = "tests/store/test_gate_queues.py"
 SATURATION: Final = "tests/store/test_gate_saturation.py"
 RESERVATION: Final = "tests/store/test_gate_reservation.py"
@@ -100,13 +103,13 @@ MUTANTS: Final = {
         _GATE + "draw",
         "next_ = next_.where(or_(lane.c.level.is_(None), cost <= lane.c.level))",
         "pass",
-        RULES,
+        CLASSES,
     ),
     "a job above the burst costs its weight": Mutant(
         _GATE + "buckets",
         "select(func.least(job.c.weight, classes.c.burst))",
         "select(job.c.weight)",
-        RULES,
+        CLASSES,
     ),
     "the room of a partition is not shared": Mutant(
         _GATE + "draw",
@@ -138,6 +141,42 @@ MUTANTS: Final = {
         "        .where(state.c.paused.is_not(always()))\n",
         "",
         RULES,
+    ),
+    "what ends need not be out of room": Mutant(
+        _GATE + "refusal",
+        "            lambda level, lane: not_(ceilings.has_room(level, lane)),\n",
+        "",
+        SATURATION,
+    ),
+    "what ends need not have a token": Mutant(
+        _GATE + "refusal",
+        "        .where(buckets.affords(waiting, now_ms))\n",
+        "",
+        SATURATION,
+    ),
+    "the newest makes room": Mutant(
+        _GATE + "displacement",
+        ".order_by(running.c.claimed_at_ms, running.c.id)",
+        ".order_by(running.c.claimed_at_ms.desc(), running.c.id.desc())",
+        SATURATION,
+    ),
+    "newcomers wait for no place": Mutant(
+        _GATE + "displacement",
+        "or_(seats.c.displaces.is_not(always()), seats.c.seat <= seats.c.places)",
+        "always()",
+        SATURATION,
+    ),
+    "what was displaced keeps its fence": Mutant(
+        _GATE + "displacement",
+        "            fence=job.c.fence + number(1),\n",
+        "",
+        SATURATION,
+    ),
+    "what was not used is not given back": Mutant(
+        "headgate.queries.charges",
+        "(job.c.rate_charge - source.c.actual_weight)",
+        "(job.c.rate_charge - job.c.rate_charge)",
+        CHARGES,
     ),
     "quarantined jobs start": Mutant(
         _GATE + "parts",
