@@ -90,7 +90,7 @@ class Gate:
                     memory.led_nowhere()
             return
         memory.went_around()
-        await self._full(call, memory)
+        await self._full(call, memory, brief=not memory.came_short)
 
     async def _only(self, call: Call, memory: Memory, lane: LaneKey, tried: LaneKey | None) -> bool:
         """Whether the one lane there is needs no more: it gave something, or has nothing."""
@@ -123,19 +123,24 @@ class Gate:
         self._rotation.charge(claims, weights)
         self._rotation.advance(claims, ())
 
-    async def _full(self, call: Call, memory: Memory) -> None:
-        """Runs the complete gate until the capacity is used or nothing more is to be had."""
+    async def _full(self, call: Call, memory: Memory, *, brief: bool = False) -> None:
+        """Runs the complete gate until the capacity is used or nothing more is to be had; at first
+        a `brief` one if that may do.
+        """
         report = Report()
         below: dict[str, int] = {}
         rounds = 0
         while call.wanted and rounds < _ROUNDS:
             try:
-                report = await self._round(call, memory, report, below)
+                report = await self._round(call, memory, report, below, brief=brief)
             except StoreUnavailable as failure:
                 if isinstance(failure.__cause__, asyncpg.LockNotAvailableError):
                     return
                 raise
             if memory.learn(report):
+                continue
+            if brief and call.wanted:
+                brief = False
                 continue
             rounds += 1
             if report.refuses:
@@ -158,10 +163,10 @@ class Gate:
             below = report.deeper if below else memory.resume(report.deeper)
 
     async def _round(
-        self, call: Call, memory: Memory, last: Report, below: Mapping[str, int]
+        self, call: Call, memory: Memory, last: Report, below: Mapping[str, int], *, brief: bool
     ) -> Report:
         """One run of the complete gate, after a wait for what the last one found busy."""
-        statement = full(**memory.policies)
+        statement = full(**memory.policies, brief=brief)
         parameters = _walk(call, below, self._rotation)
         if last.busy:
 

@@ -25,8 +25,9 @@ FREE, LIMITED, MIXED = "free", "limited", "mixed"
 REFUSING, DISPLACING, CLOSED = "refusing", "displacing", "closed"
 QUEUES = (FREE, LIMITED, MIXED, REFUSING, DISPLACING, CLOSED)
 CLASSES = ("x", "y", "z")
-# Few in the queues with ceilings, so that places are fought for.
-PARTITIONS = {FREE: 20, LIMITED: 4, MIXED: 20, REFUSING: 4, DISPLACING: 4}
+# Few in the queues with ceilings, so that places are fought for; many in the free one, so that
+# lanes are drained and come again.
+PARTITIONS = {FREE: 200, LIMITED: 4, MIXED: 20, REFUSING: 4, DISPLACING: 4}
 GATES = 5
 LEASE_MS = 2_000
 BAD = "bad"
@@ -105,14 +106,15 @@ class Pressure:
     async def _work(self, worker: str) -> None:
         chance = self._random
         gate = Gate(self._store.gate._database)
-        queues = chance.choice([QUEUES, QUEUES, (FREE,), (LIMITED,), (REFUSING, DISPLACING)])
+        queues = chance.choice([QUEUES, (LIMITED,), (FREE, LIMITED), (REFUSING, DISPLACING)])
         held: list[Claim] = []
         while not self._stop.is_set():
             capacity = chance.choice([1, 2, 10, 30])
             claims = await gate.admit(worker, queues, capacity, LEASE_MS)
             self._note(worker, claims, capacity)
             held += claims
-            await asyncio.sleep(chance.random() * 0.005)
+            # Long enough for others to see what runs, and to want the places.
+            await asyncio.sleep(chance.random() * 0.02)
             chance.shuffle(held)
             ended, held = held[: len(held) * 3 // 4], held[len(held) * 3 // 4 :]
             # Some are forgotten, as by a worker that dies.

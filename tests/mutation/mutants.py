@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 ENVIRONMENT: Final = "HEADGATE_TEST_MUTANT"
 STRESS: Final = "tests/chaos/test_gate_under_stress.py"
 RULES: Final = "tests/store/test_gate_rules.py"
+GATE: Final = "tests/store/test_gate.py"
 FAIRNESS: Final = "tests/store/test_gate_fairness.py"
 FLEET: Final = "tests/store/test_gate_fairness_fleet.py"
 CLASSES: Final = "tests/store/test_gate_classes.py"
@@ -121,20 +122,20 @@ MUTANTS: Final = {
         _GATE + "fast",
         "            ~exists(select(one).where(concurrency_limit.c.queue == any_(QUEUES))),\n",
         "",
-        RULES,
+        GATE,
     ),
     "a shortcut sees no bucket": Mutant(
         _GATE + "fast",
         "            ~any_bucket(lane),\n",
         "",
-        RULES,
+        GATE,
     ),
     "the only lane is served in a pause": Mutant(
         _GATE + "direct",
         '            ~exists(select(one).where(queue_state.c.queue == lane["queue"], '
         "queue_state.c.paused)),\n",
         "",
-        RULES,
+        GATE,
     ),
     "a pause is ignored": Mutant(
         _GATE + "walk",

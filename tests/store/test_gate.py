@@ -137,6 +137,22 @@ async def test_a_pause_also_stops_the_only_lane(store: Store, observer: Observer
     assert len(await admit(store, 1)) == 1
 
 
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("policy", ["ceiling", "class"])
+async def test_a_policy_counts_from_the_next_call_on(
+    store: Store, observer: Observer, policy: str, partitions: int
+) -> None:
+    for number in range(partitions):
+        await fill(store, 20, partition_key=f"t{number}", rate_class="api")
+    for _ in range(4):
+        assert len(await admit(store, 3)) == 3
+    if policy == "ceiling":
+        await ceiling(observer, "default", 1)
+    else:
+        await bucket(observer, "api", 1, window_ms=3_600_000, tokens=0)
+    assert await admit(store, 3) == []
+
+
 async def test_foreign_pins_hide_nothing(store: Store, observer: Observer) -> None:
     await fill(store, 5_000, sticky_worker="b", priority=10_000)
     await fill(store, 1, sticky_worker="a")
@@ -231,7 +247,7 @@ async def test_what_has_started_is_not_lost_for_a_later_failure(
     await fill(store, 2, partition_key="one")
     assert len(await admit(store, 1)) == 1
 
-    async def fails(*_: object) -> None:
+    async def fails(*_: object, **__: object) -> None:
         raise StoreUnavailable("gone")
 
     monkeypatch.setattr(store.gate, "_full", fails)

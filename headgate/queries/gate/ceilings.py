@@ -56,23 +56,24 @@ def with_room(lane: CTE) -> Select[Any]:
         .correlate(lane)
         .lateral("locked")
     )
-    seen = inflight.alias()
-    epoch = (
-        select(seen.c.epoch)
-        .where(seen.c.queue == lane.c.queue, seen.c.partition_key == lane.c.partition_key)
-        .scalar_subquery()
+    row = inflight.alias()
+    seen = probe(
+        select(row.c.epoch).where(
+            row.c.queue == lane.c.queue, row.c.partition_key == lane.c.partition_key
+        ),
+        "seen",
     )
     limited = lane.c.ceiling.is_not(None)
-    unmoved = and_(limited, locked.c.epoch == epoch)
+    unmoved = and_(limited, locked.c.epoch == seen.c.epoch)
     rooms = {"room": _staying(lane, lane)}
     if "displaces" in lane.c:
         rooms["vacant"] = _running(lane).scalar_subquery()
     return select(
         lane,
         *(case((unmoved, lane.c.ceiling - taken)).label(name) for name, taken in rooms.items()),
-        and_(limited, epoch.is_(None)).label("missing"),
-        and_(limited, epoch.is_not(None), unmoved.is_not(always())).label("busy"),
-    ).select_from(lane.outerjoin(locked, always()))
+        and_(limited, seen.c.epoch.is_(None)).label("missing"),
+        and_(limited, seen.c.epoch.is_not(None), unmoved.is_not(always())).label("busy"),
+    ).select_from(lane.outerjoin(seen, always()).outerjoin(locked, always()))
 
 
 def raise_epochs(queue: CTE, claimed: CTE) -> CTE:

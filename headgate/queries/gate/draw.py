@@ -34,7 +34,7 @@ def open_lanes(lane: CTE, classes: CTE | None, *guards: ColumnElement[bool]) -> 
     than comparing keys.
 
     `share` is how many jobs to look at. Partitions of a level have equal parts, the lanes of a
-    partition again, and all of them together about twice as many as can be used.
+    partition again, and all of them together twice as many as can be used.
     """
     columns: list[ColumnElement[Any]] = [
         func.row_number().over().label("number"),
@@ -61,8 +61,8 @@ def open_lanes(lane: CTE, classes: CTE | None, *guards: ColumnElement[bool]) -> 
     partitions = func.sum(number(1) / grouped.c.siblings, type_=Double).over(
         partition_by=(grouped.c.position, grouped.c.priority)
     )
-    part = CAPACITY * number(2) / (partitions * grouped.c.siblings)
-    share = func.least(CAPACITY + number(SPARE), cast(func.ceil(part), Integer) + number(1))
+    part = cast(func.ceil(CAPACITY / (partitions * grouped.c.siblings)), Integer)
+    share = func.least(CAPACITY + number(SPARE), number(2) * part)
     return select(grouped, share.label("share"))
 
 
@@ -97,7 +97,10 @@ def candidates(lane: CTE) -> Select[Any]:
     if "level" in lane.c:
         unlimited = (lane.c.level.is_(None), number(0))
         found = found.add_columns(
-            case(unlimited, else_=func.least(drawn.c.weight, lane.c.burst)).label("cost")
+            # No more than a weight; whole numbers of this size are added up without decimals.
+            cast(case(unlimited, else_=func.least(drawn.c.weight, lane.c.burst)), Integer).label(
+                "cost"
+            )
         )
     return found.select_from(lane.join(drawn, always()))
 

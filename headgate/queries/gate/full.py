@@ -28,10 +28,13 @@ from headgate.tables import concurrency_limit, job
 
 
 @cache
-def full(*, with_ceilings: bool, with_buckets: bool, with_displacement: bool = False) -> Executable:
+def full(
+    *, with_ceilings: bool, with_buckets: bool, with_displacement: bool = False, brief: bool = False
+) -> Executable:
     """Claims up to `capacity` jobs: the columns of a claim and `report`, which is null but for one
     more row at the end that has nothing else.
 
+    A `brief` one reports no reasons, which is cheaper, and good for a call that will be filled.
     `with_displacement`, which means nothing without ceilings, newcomers may cancel what runs.
     """
     with_displacement = with_displacement and with_ceilings
@@ -68,6 +71,7 @@ def full(*, with_ceilings: bool, with_buckets: bool, with_displacement: bool = F
         Steps(queue, level, lane, open_lane, candidate, cut, chosen, classes, roomy),
         ceilings=_modes(),
         buckets=buckets.any_bucket(lane),
+        brief=brief,
     )
     columns = [claimed.c[column.name] for column in CLAIM_COLUMNS]
     return union_all(

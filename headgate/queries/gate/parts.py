@@ -113,9 +113,13 @@ def is_served(entry: FromClause) -> list[ColumnElement[bool]]:
 
 def next_jobs(waiting: FromClause, lane: Lane, *columns: Any) -> Select[Any]:
     """The jobs that wait in a lane, first come first served, without the quarantined ones."""
-    # Not EXISTS: as a join it may be planned as a scan of the table, which was empty once.
+    # Neither EXISTS, which may become a scan of the table, nor equality, for which an index may be
+    # read whole that has the column in second place: only one index has this order.
     quarantined = (
-        select(number(1)).where(quarantine.c.fingerprint == waiting.c.fingerprint).scalar_subquery()
+        select(number(1))
+        .where(quarantine.c.fingerprint.between(waiting.c.fingerprint, waiting.c.fingerprint))
+        .order_by(quarantine.c.fingerprint)
+        .scalar_subquery()
     )
     return (
         select(*columns)

@@ -38,7 +38,7 @@ class Steps(NamedTuple):
 
 
 def report(
-    steps: Steps, *, ceilings: ColumnElement[bool], buckets: ColumnElement[bool]
+    steps: Steps, *, ceilings: ColumnElement[bool], buckets: ColumnElement[bool], brief: bool
 ) -> ColumnElement[Any]:
     """A jsonb object. A call that used all of its capacity says nothing but:
 
@@ -47,7 +47,7 @@ def report(
     - `buckets`: whether there is one for what was walked
     - `stops`: for each level with more lanes than were looked at, the last that was
 
-    One that came short also says:
+    One that came short also says, unless it is to be `brief`:
 
     - `busy_classes`, `busy_partitions`: policy rows that others held; their lanes sat out
     - `missing`: partitions under a ceiling without the row to lock
@@ -64,6 +64,8 @@ def report(
         buckets=buckets,
         stops=_stops(steps.lane),
     )
+    if brief:
+        return always_said
     said_when_short = _object(
         busy_classes=_busy_classes(steps.classes),
         busy_partitions=_partitions(steps.roomy, "busy"),
