@@ -59,6 +59,7 @@ class Pressure:
         self._orders = orders
         self._store = store
         self._random = random.Random(orders.seed)
+        self._started = asyncio.Event()
         self._stop = asyncio.Event()
         self.seen = Seen([], [], [], 0, 0)
 
@@ -67,6 +68,8 @@ class Pressure:
             for worker in self._orders.workers[:GATES]:
                 group.create_task(self._work(worker))
             group.create_task(self._produce())
+            # From the first claim on; before it statements are compiled and planned.
+            await self._started.wait()
             await asyncio.sleep(self._orders.seconds)
             self._stop.set()
 
@@ -130,6 +133,8 @@ class Pressure:
     def _note(self, worker: str, claims: list[Claim], capacity: int) -> None:
         if len(claims) > capacity:
             self.seen.violations.append(f"{len(claims)} claims for {capacity}")
+        if claims:
+            self._started.set()
         for claim in claims:
             self.seen.claims.append((claim.job_id, claim.fence))
             self.seen.spent.append((claim.claimed_at_ms, claim.rate_class, claim.weight))
