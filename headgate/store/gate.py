@@ -1,8 +1,8 @@
 """The gate's driver: which statement when, and what to do when one comes short."""
 
-import random
 import time
 from collections.abc import Mapping, Sequence
+from random import random
 from typing import Any, Final
 
 import asyncpg
@@ -207,7 +207,7 @@ class Gate:
         """
         unknown = self._rotation.unknown(queues)
         if unknown:
-            stand = {"queues": unknown, "chance": random.random()}
+            stand = {"queues": unknown, "chance": random()}
             places = await self._database.fetch(any_places(), stand)
             rows = await self._database.fetch(read_rotation(), stand)
             for queue in unknown:

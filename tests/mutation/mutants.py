@@ -22,7 +22,6 @@ CLASSES: Final = "tests/store/test_gate_classes.py"
 SATURATION: Final = "tests/store/test_gate_saturation.py"
 CHARGES: Final = "tests/store/test_outcomes_charges.py"
 QUEUES: Final = "tests/store/test_gate_queues.py"
-SATURATION: Final = "tests/store/test_gate_saturation.py"
 RESERVATION: Final = "tests/store/test_gate_reservation.py"
 REPAIR: Final = "tests/store/test_lane_repair.py"
 RECOUNT: Final = "tests/store/test_recount.py"
@@ -42,7 +41,7 @@ _GATE: Final = "headgate.queries.gate."
 MUTANTS: Final = {
     "a ceiling trusts an old count": Mutant(
         _GATE + "ceilings",
-        "unmoved = and_(limited, locked.c.epoch == epoch)",
+        "unmoved = and_(limited, locked.c.epoch == seen.c.epoch)",
         "unmoved = and_(limited, locked.c.epoch.is_not(None))",
         STRESS,
     ),

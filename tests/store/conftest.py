@@ -6,11 +6,18 @@ from typing import Any, TypeAlias
 import asyncpg
 import pytest
 
+from headgate.store import gate
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 from tests.store.rows import Observer
 
 OpenStore: TypeAlias = Callable[..., Store]
+
+
+@pytest.fixture(autouse=True)
+def _from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rotations begin with the first partition, so that a test can tell whose turn it is."""
+    monkeypatch.setattr(gate, "random", lambda: 1.0)
 
 
 @pytest.fixture

@@ -4,12 +4,13 @@ Each gate is a process of its own as far as turns go, and begins somewhere.
 """
 
 import asyncio
-import random
 from collections import Counter
+from random import Random
 
 import pytest
 
 from headgate.model.job import Claim
+from headgate.store import gate as gate_module
 from headgate.store.gate import Gate
 from headgate.store.store import Store
 from tests.store.backlog import admit, ceiling
@@ -45,9 +46,13 @@ async def backlog(observer: Observer, *, flood: int, small: int, partitions: int
     await observer.execute(_PARTITIONS)
 
 
+@pytest.fixture(autouse=True)
+def _anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate_module, "random", Random(SEED).random)
+
+
 async def fleet(store: Store, capacity: int, jobs: int) -> list[Claim]:
     """What many gates start at the same time, in that order, until there are so many."""
-    random.seed(SEED)
     claims: list[Claim] = []
 
     async def work(number: int) -> None:
