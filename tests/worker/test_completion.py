@@ -160,6 +160,7 @@ def test_a_forked_child_begins_with_a_way_of_its_own(
     child = forking.Process(target=double.enqueue_blocking, args=(2,))
     child.start()
     child.join(30)
+    child.kill()
     assert child.exitcode == 0
     with blocking(headgate_database) as connection:
         assert connection.scalar(text("SELECT count(*) FROM headgate_job")) == 2
