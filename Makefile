@@ -5,7 +5,7 @@ RUNS = import sys; sys.version_info >= (3, 11) and print(sys.executable)
 PYTHON ?= $(firstword $(foreach name,$(PYTHONS),$(shell $(name) -c '$(RUNS)' 2>/dev/null)))
 BIN = .venv/bin
 
-.PHONY: setup test test-console fuzz stress chaos mutations lint demo bench openapi docs clean
+.PHONY: setup test test-console pictures fuzz stress chaos mutations lint demo bench openapi docs clean
 
 setup: .venv/.ready
 
@@ -25,6 +25,9 @@ test: setup lint
 
 test-console: setup
 	$(BIN)/python -m pytest -n auto tests/console
+
+pictures: setup
+	HEADGATE_PICTURES=docs/images $(BIN)/python -m pytest tests/console/test_pictures.py
 
 fuzz: setup
 	HEADGATE_CONTRACT_EXAMPLES=200 $(BIN)/python -m pytest -n auto --timeout 3600 \

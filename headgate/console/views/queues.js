@@ -59,7 +59,7 @@ export function draw({ queues, workers }, context) {
 				["", "bar-cell minor", mix],
 				["In", "number", (queue) => rate(queue.arrival_rate)],
 				["Out", "number", (queue) => rate(queue.drain_rate)],
-				["2 hours", "spark", (queue) => sparkline(context.local.lines.get(queue.queue)?.buckets, `Traffic of ${queue.queue}`)],
+				["2 hours", "spark minor", (queue) => sparkline(context.local.lines.get(queue.queue)?.buckets, `Traffic of ${queue.queue}`)],
 				["Oldest", "number", (queue) => (queue.oldest_available_ms === null ? none() : duration(queue.oldest_available_ms))],
 				["Drains in", "number", (queue) => h("span", { class: trend(queue) === "growing" ? "warn-text" : "" }, drainText(queue))],
 				["Weight", "number minor", (queue) => count(queue.weight)],
