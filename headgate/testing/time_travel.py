@@ -42,7 +42,7 @@ _INSTANTS: Final[tuple[tuple[Table, tuple[str, ...]], ...]] = (
             "progress_updated_at_ms",
         ),
     ),
-    (rate_bucket, ("refilled_at_ms",)),
+    (rate_bucket, ("refilled_at_ms", "reserved_until_ms")),
     (quarantine, ("quarantined_at_ms",)),
     (duty, ("expires_at_ms", "succeeded_at_ms")),
     (worker, ("started_at_ms", "heartbeat_at_ms")),
