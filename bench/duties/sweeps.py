@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import asyncpg
 
@@ -30,13 +31,26 @@ SELECT $1 || n, 'noop', decode(md5(n::text), 'hex'), md5(n::text), 'q' || n % 20
   CASE $1 WHEN 'running' THEN 1 END, CASE $1 WHEN 'running' THEN 'dead' END
 FROM generate_series(1, $2::int) AS n
 """
+_CLEAR = "DELETE FROM headgate_job WHERE queue <> 'claims'"
 _LEFT = "SELECT count(*) FROM headgate_job WHERE state = $1::headgate_state AND queue <> 'claims'"
 
-# What is swept: the duty, the state that it empties, jobs full and quick, rows/s at least.
-SWEEPS: dict[str, tuple[type[Loop], str, int, int, int]] = {
-    "promote": (Promoter, "scheduled", 200_000, 20_000, 2_000),
-    "evict": (Evictions, "completed", 200_000, 20_000, 2_000),
-    "reclaim": (Reclaimer, "running", 2_000, 2_000, 1_000),
+
+class Sweep(NamedTuple):
+    """A duty and the state that it empties: of so many jobs, so many times, at least so fast."""
+
+    duty: type[Loop]
+    state: str
+    jobs: int
+    quick_jobs: int
+    least_per_second: int
+    rounds: int = 1
+
+
+# A few thousand jobs are reclaimed before a claimer has noticed, so they are several times.
+SWEEPS: dict[str, Sweep] = {
+    "promote": Sweep(Promoter, "scheduled", 200_000, 20_000, 2_000),
+    "evict": Sweep(Evictions, "completed", 200_000, 20_000, 2_000),
+    "reclaim": Sweep(Reclaimer, "running", 2_000, 2_000, 1_000, rounds=20),
 }
 _MEMORY_MB = 20
 _SLOWER = 2
@@ -47,38 +61,51 @@ async def measure(dsn: str, *, quick: bool) -> list[Figure]:
     idle_s = 2 if quick else 3
     connection = await asyncpg.connect(dsn)
     async with await Store.open(StoreSettings(dsn=dsn)) as store:
-        for name, (duty, state, full, few, least) in SWEEPS.items():
-            jobs = few if quick else full
-            await connection.execute(_JOBS, state, jobs)
-            await connection.execute("VACUUM ANALYZE")
-            await connection.execute("CHECKPOINT")
+        for name, sweep in SWEEPS.items():
+            jobs = sweep.quick_jobs if quick else sweep.jobs
+            await _fill(connection, sweep.state, jobs)
             memory = _peak_mb()
+            swept: list[tuple[float, float]] = []
             with _claiming(dsn) as claimed:
                 await asyncio.sleep(idle_s)
-                began = time.monotonic()
-                loop = duty()
-                while await loop.run_once(store):
-                    pass
-                ended = time.monotonic()
+                idle_until = time.monotonic()
+                for number in range(sweep.rounds):
+                    if number:
+                        await connection.execute(_CLEAR)
+                        await _fill(connection, sweep.state, jobs)
+                    began = time.monotonic()
+                    loop = sweep.duty()
+                    while await loop.run_once(store):
+                        pass
+                    swept.append((began, time.monotonic()))
+                    assert await connection.fetchval(_LEFT, sweep.state) == 0, name
+                idle_from = time.monotonic()
                 await asyncio.sleep(idle_s)
-            assert await connection.fetchval(_LEFT, state) == 0, name
-            during = [ms for moment, ms in claimed if began <= moment <= ended]
-            idle = [ms for moment, ms in claimed if not began <= moment <= ended]
+            during = [ms for moment, ms in claimed if any(a <= moment <= b for a, b in swept)]
+            idle = [ms for moment, ms in claimed if not idle_until <= moment <= idle_from]
+            seconds = sum(ended - began for began, ended in swept)
             figures += [
-                at_least(f"{name} {jobs:,} rows/s", jobs / (ended - began), least),
+                at_least(
+                    f"{name} {jobs:,} rows/s",
+                    jobs * sweep.rounds / seconds,
+                    sweep.least_per_second,
+                ),
                 at_most(f"{name}: growth of memory, MB", _peak_mb() - memory, _MEMORY_MB),
+                at_most(
+                    f"{name}: claim p99 ms of {len(during)}, bound {_SLOWER}x idle",
+                    p99(during),
+                    round(_SLOWER * p99(idle), 2),
+                ),
             ]
-            if len(during) >= 20:
-                figures.append(
-                    at_most(
-                        f"{name}: claim p99 ms of {len(during)}, bound {_SLOWER}x idle",
-                        p99(during),
-                        round(_SLOWER * p99(idle), 2),
-                    )
-                )
             await connection.execute("DELETE FROM headgate_job")
     await connection.close()
     return figures
+
+
+async def _fill(connection: "asyncpg.Connection[Any]", state: str, jobs: int) -> None:
+    await connection.execute(_JOBS, state, jobs)
+    await connection.execute("VACUUM ANALYZE")
+    await connection.execute("CHECKPOINT")
 
 
 @contextmanager
