@@ -20,8 +20,10 @@ setup: .venv/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@touch $@
 
+# Two workers for each core, since the tests of processes and browsers mostly wait.
 test: setup lint
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n $$(( 2 * $$($(BIN)/python -c 'import os; print(os.cpu_count())') )) \
+		--dist worksteal
 
 test-console: setup
 	$(BIN)/python -m pytest -n auto tests/console

@@ -6,8 +6,11 @@ import pytest
 from sqlalchemy import delete, insert
 
 from headgate.api.application import create_app
+from headgate.api.config import ApiConfig
 from headgate.api.operations import Operation
 from headgate.api.table import OPERATIONS
+from headgate.model.access import Identity
+from headgate.model.job import Job
 from headgate.store.migration import upgrade
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
@@ -57,6 +60,11 @@ async def assert_away(client: Client) -> None:
     assert (await client.get("/jobs?cursor=x")).status == 400
 
 
+async def never_asked(job: Job, identity: Identity | None) -> bytes:
+    """Opens payloads, were there a job to open one of."""
+    raise AssertionError(f"{identity} asks for {job.id}")
+
+
 async def is_ready(client: Client) -> bool:
     return (await client.get("/readyz")).status == 200
 
@@ -78,7 +86,7 @@ async def test_it_starts_without_the_database_and_outlives_two_outages(
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 async def test_every_operation_tells_of_the_outage(operation: Operation) -> None:
     async with Store(StoreSettings(dsn="postgresql://nobody@127.0.0.1:1/nothing")) as store:
-        client = Client(create_app(store), prefix="")
+        client = Client(create_app(store, ApiConfig(revealer=never_asked)), prefix="")
         answer = await call(client, operation, target(operation))
     if operation.uses_store:
         assert (answer.status, answer.json()) == (503, NO_CONNECTION)
