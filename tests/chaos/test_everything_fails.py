@@ -31,7 +31,7 @@ from tests.store.proxy import listening, through
 from tests.store.rows import assert_lanes
 from tests.store.waiting import until
 
-SECONDS = float(os.environ.get("HEADGATE_CHAOS_SECONDS", "30"))
+SECONDS = float(os.environ.get("HEADGATE_CHAOS_SECONDS", "20"))
 PATIENCE_SECONDS = 120
 WORKERS = 3
 LEASE_MS = 3_000

@@ -47,7 +47,13 @@ def begin(notes: Path, environment: Mapping[str, str], *options: str) -> "subpro
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        # A run in the background of a shell ignores interrupts, and so would its children.
+        preexec_fn=_hear_interrupts,
     )
+
+
+def _hear_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture

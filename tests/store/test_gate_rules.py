@@ -25,7 +25,7 @@ from tests.store.rows import Observer
 from tests.store.rules import Bucket, Rules, Waiting
 from tests.store.test_admission import explained
 
-EXAMPLES = 100
+EXAMPLES = 60
 QUEUES = ("q", "r")
 WORKERS = ("u", "v")
 CLASSES = ("a", "b")

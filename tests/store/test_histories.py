@@ -40,7 +40,7 @@ from tests.store.counts import assert_exact
 from tests.store.expected import Expected, ExpectedJob
 from tests.store.rows import HOUR_MS, assert_lanes
 
-EXAMPLES = int(os.environ.get("HEADGATE_HISTORY_EXAMPLES", "50"))
+EXAMPLES = int(os.environ.get("HEADGATE_HISTORY_EXAMPLES", "30"))
 SESSIONS = 3
 QUEUES = ("q", "r")
 PAYLOADS = (b"x", b"y", b"z")
