@@ -16,7 +16,6 @@ from sqlalchemy import (
     func,
     insert,
     select,
-    true,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -42,7 +41,7 @@ FITTING: Final = frozenset(PLAIN) | {"id", "headers"}
 def insert_in_lane(
     given: frozenset[str], *, shared: frozenset[str], chosen_ids: bool, request: bool
 ) -> Executable:
-    """Inserts the jobs in their order; a row (queue, available, jobs) when it did.
+    """Inserts the jobs in their order, all of them or none; with a `request`, a row (jobs).
 
     `given` and `shared` are those of `insert_jobs`; what makes the lane must be shared where it is
     given. With every input shared it is one job, and nothing is sent as an array. The entry of the
@@ -76,11 +75,11 @@ def insert_in_lane(
         *guards(Inputs(shared, checked), given, chosen_ids=chosen_ids, request=request)
     )
     writing = insert(job).from_select(list(values), rows)
-    if source is None and not request:
-        return writing.returning(job.c.queue, always().label("available"), number(1).label("jobs"))
-    inserted = writing.returning(
-        *([job.c.ulid, job.c.enqueued_at_ms] if request else []), job.c.queue
-    ).cte("inserted")
-    answer = select(inserted.c.queue, true().label("available"), func.count().label("jobs"))
-    answer = answer.group_by(inserted.c.queue)
-    return answer.add_cte(record_request(inserted).cte("recorded")) if request else answer
+    if not request:
+        return writing
+    inserted = writing.returning(job.c.ulid, job.c.enqueued_at_ms).cte("inserted")
+    return (
+        select(func.count().label("jobs"))
+        .select_from(inserted)
+        .add_cte(record_request(inserted).cte("recorded"))
+    )

@@ -7,7 +7,7 @@ since no statement of ours leaves session state behind; that keeps a read at one
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol, TypeVar
 
@@ -56,6 +56,13 @@ class Executor(Protocol):
         """Runs `work` whole or not at all."""
 
 
+class Writer(Executor, Protocol):
+    """One that also counts what a statement wrote."""
+
+    async def write(self, statement: Executable, parameters: Mapping[str, Any]) -> int:
+        """How many rows one statement wrote that answers with none."""
+
+
 READ_SETTINGS: Final = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
@@ -92,6 +99,10 @@ class Session:
             compiled.sql, *compiled.arguments(parameters or {})
         )
         return rows
+
+    async def write(self, statement: Executable, parameters: Mapping[str, Any]) -> int:
+        compiled = self._compile(statement)
+        return await _write(self._connection, compiled.sql, compiled.arguments(parameters))
 
     async def transact(self, work: "Callable[[Session], Awaitable[Result]]") -> Result:
         """Runs `work` as a part of this transaction; an error that it raises undoes that part."""
@@ -148,6 +159,15 @@ class Database:
             return rows
 
         return await self._run(run, transaction=self.settings.pooler)
+
+    async def write(self, statement: Executable, parameters: Mapping[str, Any]) -> int:
+        """How many rows one statement wrote that answers with none; for the rest like `fetch`."""
+        compiled = self.compile(statement)
+        arguments = compiled.arguments(parameters)
+        return await self._run(
+            lambda connection: _write(connection, compiled.sql, arguments),
+            transaction=self.settings.pooler,
+        )
 
     async def transact(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """Runs `work` in one transaction and commits; repeats it whole when it lost a race.
@@ -222,6 +242,11 @@ class Database:
                 connection.terminate()
                 raise
         return connection
+
+
+async def _write(connection: Any, sql: str, arguments: Sequence[Any]) -> int:
+    status: str = await connection.execute(sql, *arguments)
+    return int(status.rpartition(" ")[2])
 
 
 def connection_options(

@@ -1,21 +1,22 @@
 """Enqueue on our own pool: one round trip where nothing speaks against the batch."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import asyncpg
+from sqlalchemy import Executable
 
 from headgate.model.envelope import Envelope
 from headgate.model.errors import DuplicateJob, StoreUnavailable
 from headgate.model.job import Enqueued, RequestKey
-from headgate.store.database import Executor, Session
+from headgate.store.database import Session, Writer
 from headgate.store.enqueueing import (
     Batch,
-    Row,
     Written,
     count,
     enqueue,
     guarded_insert,
+    in_one_lane,
     short_insert,
     written,
 )
@@ -28,7 +29,7 @@ _ATTEMPTS: Final = 5
 class Producer:
     """Writes jobs. Every call is atomic: the whole batch is there, or nothing is."""
 
-    def __init__(self, database: Executor, notifier: Notifier) -> None:
+    def __init__(self, database: Writer, notifier: Notifier) -> None:
         self._database = database
         self._notifier = notifier
 
@@ -47,23 +48,30 @@ class Producer:
         if not envelopes:
             return []
         batch = Batch.of(envelopes)
-        rows = await self._enqueue_quickly(batch, request)
-        if count(rows) == len(batch.envelopes):
-            answer = written(batch, rows)
-        else:
+        answer = await self._enqueue_quickly(batch, request)
+        if answer is None:
             answer = await self._enqueue_slowly(batch, request)
         if answer.queues:
             self._notifier.wake(answer.queues)
         return answer.jobs
 
-    async def _enqueue_quickly(self, batch: Batch, request: RequestKey | None) -> Sequence[Row]:
-        """Tries the statements that write all or nothing; no rows when something is in the way."""
-        short = short_insert(batch, request)
+    async def _enqueue_quickly(self, batch: Batch, request: RequestKey | None) -> Written | None:
+        """Tries the statements that write all or nothing; None when something is in the way."""
         try:
-            rows = await self._database.fetch(*short) if short else []
-            return rows or await self._database.fetch(*guarded_insert(batch, request))
+            short = short_insert(batch, request)
+            if short and await self._insert_in_lane(*short, request):
+                return in_one_lane(batch)
+            rows = await self._database.fetch(*guarded_insert(batch, request))
         except KeyTaken:
-            return []
+            return None
+        return written(batch, rows) if count(rows) == len(batch.envelopes) else None
+
+    async def _insert_in_lane(
+        self, statement: Executable, parameters: Mapping[str, Any], request: RequestKey | None
+    ) -> int:
+        if request is None:
+            return await self._database.write(statement, parameters)
+        return count(await self._database.fetch(statement, parameters))
 
     async def _enqueue_slowly(self, batch: Batch, request: RequestKey | None) -> Written:
         for _ in range(_ATTEMPTS):
@@ -83,9 +91,9 @@ class Producer:
 class JoinedProducer(Producer):
     """Enqueues as a part of an open transaction, which goes on working after a refusal."""
 
-    async def _enqueue_quickly(self, batch: Batch, request: RequestKey | None) -> Sequence[Row]:
+    async def _enqueue_quickly(self, batch: Batch, request: RequestKey | None) -> Written | None:
         # What clashes would abort the transaction; the conversation looks before it writes.
-        return []
+        return None
 
 
 async def _converse(
