@@ -12,7 +12,9 @@ from headgate.model.envelope import Envelope
 from headgate.model.errors import InvalidRequest
 from headgate.model.job import Acknowledgement
 from headgate.model.lifecycle import LIVE, Outcome, State
+from headgate.model.policy import ConcurrencyLimit
 from headgate.store.joining import enqueue_in
+from headgate.store.leases import Leases
 from headgate.store.store import Store
 from tests.store.conftest import OpenStore
 from tests.store.counts import READ_PER_PARTITION, READ_PER_QUEUE, assert_exact
@@ -116,6 +118,38 @@ async def test_counts_are_exact_while_everything_runs(
     assert await observer.fetchval("SELECT count(*) FROM headgate_job") > 0
     await store.close()
     assert await deadlocks(observer) == 0
+
+
+async def test_workers_of_one_queue_wait_for_nobody_elses_counts(
+    open_store: OpenStore, observer: Observer
+) -> None:
+    """Sixteen of them under a ceiling, beside an acknowledgement that is not committed yet."""
+    store = open_store(pool_size=20, gate_pool_size=16, lock_timeout_ms=500)
+    await store.policies.put_concurrency_limit(
+        ConcurrencyLimit(name="ceiling", queue="mail", max_concurrent=1_000, on_saturated="queue")
+    )
+    await store.producer.enqueue([Envelope(kind="mail", queue="mail") for _ in range(200)])
+    slow, *others = await store.gate.admit("slow", ["mail"], 16, HOUR_MS)
+
+    async def work(number: int) -> int:
+        await store.leases.acknowledge(
+            [Acknowledgement(lease=others[number % 15].lease, outcome=Outcome.SUCCESS)]
+        )
+        done = 0
+        while claims := await store.gate.admit(f"w{number}", ["mail"], 4, HOUR_MS):
+            await store.leases.acknowledge(
+                [Acknowledgement(lease=claim.lease, outcome=Outcome.SUCCESS) for claim in claims]
+            )
+            done += len(claims)
+        return done
+
+    async with store.hot_path.transaction() as session:
+        report = Acknowledgement(lease=slow.lease, outcome=Outcome.SUCCESS)
+        assert [each.state for each in await Leases(session).acknowledge([report])] == ["deleted"]
+        done = await asyncio.gather(*(work(number) for number in range(16)))
+        assert sum(done) == 200 - 16
+    await assert_exact(observer)
+    assert await observer.fetchval("SELECT count(*) FROM headgate_job") == 0
 
 
 async def test_a_fold_takes_no_more_than_its_limit(store: Store, observer: Observer) -> None:
