@@ -20,9 +20,9 @@ setup: .venv/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@touch $@
 
-# Two workers for each core, since the tests of processes and browsers mostly wait.
+# One worker more than cores, since the tests of processes and browsers mostly wait.
 test: setup lint
-	$(BIN)/python -m pytest -n $$(( 2 * $$($(BIN)/python -c 'import os; print(os.cpu_count())') )) \
+	$(BIN)/python -m pytest -n $$(( 1 + $$($(BIN)/python -c 'import os; print(os.cpu_count())') )) \
 		--dist worksteal
 
 test-console: setup

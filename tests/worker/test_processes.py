@@ -98,11 +98,13 @@ async def test_a_process_that_dies_has_crashed_its_job_and_nobody_elses(
 ) -> None:
     killed = await busy.ends.enqueue("killed", max_attempts=1)
     other = await busy.square.enqueue(busy.Square(3))
-    start(duties=True, lease_ms=600)
+    start(duties=True, lease_ms=1_500)
     await reaches(observer, other.id, "completed")
     await reaches(observer, killed.id, "retryable")
     row = await row_of(observer, killed.id)
-    assert (row["attempt"], row["crash_attempt"]) == (0, 1)
+    # On a slow machine it may have begun, and crashed, once more.
+    assert row["attempt"] == 0
+    assert row["crash_attempt"] >= 1
 
 
 async def test_a_process_is_killed_when_its_time_is_over(

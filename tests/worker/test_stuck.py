@@ -83,9 +83,15 @@ async def test_one_that_ends_in_time_is_not(
 
 
 async def test_a_worker_that_has_grown_too_large_drains_and_ends(
-    app: Headgate, start_worker: StartWorker, observer: Observer, caplog: pytest.LogCaptureFixture
+    app: Headgate,
+    start_worker: StartWorker,
+    observer: Observer,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     started = asyncio.Event()
+    # It grows as soon as it has something to do.
+    monkeypatch.setattr("headgate.worker.memory.resident_bytes", lambda: started.is_set())
     go_on = asyncio.Event()
 
     @app.task("job")
