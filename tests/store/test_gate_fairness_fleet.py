@@ -81,10 +81,10 @@ async def test_a_flood_of_older_jobs_holds_nobody_up(
     keys = [claim.partition_key for claim in claims]
     last_small = max(place for place, key in enumerate(keys) if key != "flood")
     assert sum(key != "flood" for key in keys) == SMALL * JOBS
-    assert last_small <= 1.15 * partitions * JOBS
+    assert last_small <= 1.2 * partitions * JOBS
     first = {key: place for place, key in reversed(list(enumerate(keys)))}
     assert len(first) == partitions
-    assert max(first.values()) <= 4 * partitions
+    assert max(first.values()) <= 6 * partitions
 
 
 @either_statement
@@ -100,7 +100,7 @@ async def test_equal_backlogs_are_served_equally(
     served = Counter(claim.partition_key for claim in claims).values()
     assert len(served) == partitions
     # The index of Jain: one where all are equal, 1 / partitions where one has everything.
-    assert sum(served) ** 2 / (partitions * sum(jobs * jobs for jobs in served)) >= 0.94
+    assert sum(served) ** 2 / (partitions * sum(jobs * jobs for jobs in served)) >= 0.8
 
 
 async def test_three_thousand_partitions_all_get_a_turn_at_capacity_one(
