@@ -30,7 +30,7 @@ from headgate.model.periodic import (
 )
 from headgate.model.schedule import MAX_SPEC_BYTES
 
-_EXAMPLE: Final = Schedule(
+EXAMPLE: Final = Schedule(
     id="nightly-report",
     kind="report:daily",
     queue="reports",
@@ -119,7 +119,7 @@ class EventQuery(msgspec.Struct, kw_only=True, frozen=True):
 @operation(
     "GET",
     "/periodic",
-    page_answer("A page of the schedules by id.", Schedule, schedules=[_EXAMPLE]),
+    page_answer("A page of the schedules by id.", Schedule, schedules=[EXAMPLE]),
     BAD_LIMIT,
 )
 async def list_schedules(request: ApiRequest, query: PageQuery) -> Response:

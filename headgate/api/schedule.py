@@ -3,12 +3,13 @@
 from typing import Annotated, Final
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, structs
 from starlette.responses import Response
 
 from headgate.api.errors import absent
 from headgate.api.jobs import PAYLOADS_KEPT_BACK, require_payloads
 from headgate.api.operations import Answer, operation, refused
+from headgate.api.periodic import EXAMPLE
 from headgate.api.queues import DONE
 from headgate.api.requests import ApiRequest
 from headgate.api.responses import empty_response, json_response
@@ -20,23 +21,7 @@ from headgate.model.schedule import MAX_SPEC_BYTES
 
 MAX_PREVIEW: Final = 100
 
-_EXAMPLE: Final = ScheduleDetail(
-    id="nightly-report",
-    kind="report:daily",
-    queue="reports",
-    spec="CRON_TZ=Europe/Paris 30 2 * * *",
-    next_run_ms=1_767_231_000_000,
-    last_enqueued_ms=1_767_144_600_000,
-    on_missed="skip",
-    backfill_limit=0,
-    paused=False,
-    partition_key="",
-    rate_class="",
-    priority=0,
-    max_attempts=25,
-    retention_ms=0,
-    payload=b"{}",
-)
+_EXAMPLE: Final = ScheduleDetail(**structs.asdict(EXAMPLE), payload=b"{}")
 _UNKNOWN: Final = refused(404, "No schedule has this id.", "not found: schedule nightly-report")
 
 

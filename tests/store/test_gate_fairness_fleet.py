@@ -3,7 +3,6 @@
 Each gate is a process of its own as far as turns go, and begins somewhere.
 """
 
-import asyncio
 from collections import Counter
 from random import Random
 
@@ -52,15 +51,16 @@ def _anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def fleet(store: Store, capacity: int, jobs: int) -> list[Claim]:
-    """What many gates start at the same time, in that order, until there are so many."""
+    """What many gates start, in that order, until there are so many.
+
+    Whose turn it is comes from the seed: how the machine schedules them is not what is judged here.
+    """
     claims: list[Claim] = []
-
-    async def work(number: int) -> None:
-        gate = Gate(store.gate._database)
-        while len(claims) < jobs:
-            claims.extend(await gate.admit(f"w{number}", ["default"], capacity, 60_000))
-
-    await asyncio.gather(*(work(number) for number in range(GATES)))
+    gates = {f"w{number}": Gate(store.gate._database) for number in range(GATES)}
+    turns = Random(SEED)
+    while len(claims) < jobs:
+        worker = turns.choice(list(gates))
+        claims.extend(await gates[worker].admit(worker, ["default"], capacity, 60_000))
     return claims
 
 
@@ -81,10 +81,10 @@ async def test_a_flood_of_older_jobs_holds_nobody_up(
     keys = [claim.partition_key for claim in claims]
     last_small = max(place for place, key in enumerate(keys) if key != "flood")
     assert sum(key != "flood" for key in keys) == SMALL * JOBS
-    assert last_small <= 1.2 * partitions * JOBS
+    assert last_small <= 1.15 * partitions * JOBS
     first = {key: place for place, key in reversed(list(enumerate(keys)))}
     assert len(first) == partitions
-    assert max(first.values()) <= 6 * partitions
+    assert max(first.values()) <= 4 * partitions
 
 
 @either_statement
@@ -100,7 +100,7 @@ async def test_equal_backlogs_are_served_equally(
     served = Counter(claim.partition_key for claim in claims).values()
     assert len(served) == partitions
     # The index of Jain: one where all are equal, 1 / partitions where one has everything.
-    assert sum(served) ** 2 / (partitions * sum(jobs * jobs for jobs in served)) >= 0.8
+    assert sum(served) ** 2 / (partitions * sum(jobs * jobs for jobs in served)) >= 0.94
 
 
 async def test_three_thousand_partitions_all_get_a_turn_at_capacity_one(
