@@ -3,7 +3,7 @@
 import argparse
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -31,11 +31,17 @@ def compare(
     )
 
 
-def arguments(description: str, *, measures: Sequence[str] = ()) -> argparse.Namespace:
-    """What was typed; `measure` are those of `measures` that are wanted, all by default."""
+def arguments(
+    description: str, *, measures: Sequence[str] = (), numbers: Mapping[str, str] | None = None
+) -> argparse.Namespace:
+    """What was typed; `measure` are those of `measures` that are wanted, all by default. Options of
+    `numbers`, named with what they say, are None unless they are given.
+    """
     parser = argparse.ArgumentParser(description=description)
     if measures:
         parser.add_argument("measure", nargs="*", help=f"some of {', '.join(measures)}")
+    for name, text in (numbers or {}).items():
+        parser.add_argument(f"--{name}", type=float, help=text)
     parser.add_argument("--quick", action="store_true", help="fewer jobs and rounds")
     parser.add_argument("--json", action="store_true", help="print a list of figures")
     options = parser.parse_args()

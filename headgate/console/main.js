@@ -69,13 +69,11 @@ function navigate() {
 	const hash = href(address.path, address.query);
 	const place = href(address.path);
 	state.menu = false;
-	if (page && page.place === place) {
-		Object.assign(page, { address, hash, scroll: history.state?.scroll });
-	} else {
+	if (page?.place !== place) {
 		page?.controller?.abort();
-		page = { view: viewOf(address.path), address, hash, place, local: {}, data: null, error: null, scroll: history.state?.scroll };
+		page = { view: viewOf(address.path), place, local: {}, data: null, error: null };
 	}
-	page.arriving = true;
+	Object.assign(page, { address, hash, typed: location.hash, looks: 0, arriving: true, scroll: history.state?.scroll });
 	if (kept.has(hash)) page.data = kept.get(hash);
 	else if (page.data) page.stale = true;
 	draw();
@@ -120,6 +118,7 @@ async function load() {
 		if (error.status === undefined) console.error(error);
 		Object.assign(mine, { error, stale: false });
 	}
+	mine.looks += 1;
 	live.looked({ failed: mine.error !== null && !(mine.error.status < 500), tookMs: performance.now() - begun });
 	draw();
 	settle();
@@ -301,7 +300,19 @@ function main() {
 	else if (data) content = [error && failure(error, () => load()), h("div", { key: page.place, class: "view" }, view.draw(data, context))];
 	else if (error) content = failure(error, () => load());
 	else content = h("div.waiting", { "aria-hidden": "true" }, [1, 2, 3].map(() => h("span")));
-	return h("main", { tabindex: "-1", key: "main", "aria-busy": String(Boolean(view) && !data && !error), class: stale ? "stale" : "" }, content);
+	return h(
+		"main",
+		{
+			tabindex: "-1",
+			key: "main",
+			"aria-busy": String(Boolean(view) && !data && !error),
+			class: stale ? "stale" : "",
+			// What is shown, and how many answers to it were: for whoever drives the page by a program.
+			"data-address": page.typed,
+			"data-looks": view ? page.looks : 1,
+		},
+		content,
+	);
 }
 
 function escape() {

@@ -5,34 +5,21 @@ things of its own.
 """
 
 import asyncio
-import os
 import secrets
-import shutil
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, Final
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from tests.console.browser import chromium, launched
 from tests.console.screen import Screen
 from tests.console.seeding import seed
 from tests.contract.serving import Start, address_of, starting
 
-playwright_api = pytest.importorskip(
+pytest.importorskip(
     "playwright.async_api", reason="the tests of the console need playwright: pip install '.[dev]'"
 )
-
-NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-FLAGS: Final = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
-
-
-def chromium() -> str | None:
-    """The browser of this machine, or the one that HEADGATE_CHROMIUM names."""
-    given = os.environ.get("HEADGATE_CHROMIUM")
-    return given or next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -40,10 +27,8 @@ async def browser() -> AsyncIterator[Any]:
     found = chromium()
     if found is None:
         pytest.skip("there is no Chromium here: install one, or name it in HEADGATE_CHROMIUM")
-    async with playwright_api.async_playwright() as playwright:
-        launched = await playwright.chromium.launch(executable_path=found, args=list(FLAGS))
-        yield launched
-        await launched.close()
+    async with launched(found) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,11 @@ WIDE: Final = (1440, 900)
 MIDDLE: Final = (1024, 768)
 NARROW: Final = (390, 844)
 
+_LOOKS: Final = "Number(document.querySelector('main')?.dataset.looks)"
+_SETTLED: Final = f"""() =>
+document.querySelector("main")?.dataset.address === location.hash && {_LOOKS} > 0
+"""
+
 Theme = Literal["light", "dark"]
 
 
@@ -73,7 +78,27 @@ class Screen:
         return await self.settled()
 
     async def settled(self) -> Self:
-        await self.page.wait_for_selector("main[aria-busy=false]:not(.stale)")
+        """Waits until the API has answered for the address, whatever was shown before it did."""
+        await self.page.wait_for_function(_SETTLED)
+        return self
+
+    async def follow(self, link: Any) -> Self:
+        """Goes where a link leads, and waits until that is there."""
+        before = await self.page.evaluate("location.href")
+        await link.click()
+        await self.page.wait_for_function("before => location.href !== before", arg=before)
+        return await self.settled()
+
+    async def look(self) -> None:
+        """Asks for what is shown anew, and waits until the answer is shown."""
+        before = await self.page.evaluate(_LOOKS)
+        await self.page.keyboard.press("r")
+        await self.page.wait_for_function(f"before => {_LOOKS} > before", arg=before)
+
+    async def still(self) -> Self:
+        """Lets nothing change by itself from now on."""
+        await self.page.keyboard.press("l")
+        await self.page.get_by_role("button", name="paused").wait_for()
         return self
 
     async def see(self, text: str, *, within: str = "main") -> Any:

@@ -92,8 +92,8 @@ async def test_a_viewer_changes_nothing(guarded: Screen) -> None:
 
 async def test_an_operator_does_not_get_to_see_payloads(guarded: Screen) -> None:
     await sign_in(guarded, "operator")
-    await guarded.page.get_by_role("link", name="Queues", exact=True).click()
-    await guarded.row("mail").get_by_role("link").first.click()
+    await guarded.follow(guarded.page.get_by_role("link", name="Queues", exact=True))
+    await guarded.follow(guarded.row("mail").get_by_role("link").first)
     assert await guarded.button("Pause").get_attribute("aria-disabled") is None
     assert await guarded.button("Weight").get_attribute("aria-disabled") == "true"
 

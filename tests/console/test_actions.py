@@ -1,5 +1,6 @@
 """What an operator does, through the console, and what became of it, asked of the API."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -167,20 +168,33 @@ async def test_a_payload_is_edited(screen: Screen) -> None:
 async def test_selected_jobs_succeed_and_fail_one_by_one(screen: Screen) -> None:
     await enqueue(screen, "pick-1", queue="picked")
     await enqueue(screen, "pick-2", queue="picked", pending=True)
+    page = screen.page
     await screen.go("jobs", queue="picked")
-    await screen.page.get_by_label("Select all jobs of this page").check()
+    both = page.get_by_label("Select all jobs of this page")
+    await both.check()
     await screen.see("2 jobs selected")
+    # What was acted on is not selected any more, even while the list is slow to come.
+    listed = asyncio.Event()
+
+    async def wait(route: Any) -> None:
+        await listed.wait()
+        await route.continue_()
+
+    await page.route("**/api/v1/jobs?*", wait)
     await screen.button("Cancel").click()
     await screen.confirm("Cancel 2 jobs")
     await screen.notice("2 jobs: done")
-    await screen.page.get_by_label("Select pick-1", exact=True).check()
-    await screen.page.get_by_label("Select pick-2", exact=True).check()
+    assert not await both.is_checked()
+    await both.check()
+    await screen.see("2 jobs selected")
+    listed.set()
+    await screen.button("Retry").click()
+    await screen.see("Retry 2 jobs?", within="dialog")
     # Meanwhile somebody else deletes one of them.
-    gone = await screen.page.request.delete(
+    gone = await page.request.delete(
         f"{screen.site}api/v1/jobs/pick-2", headers={"idempotency-key": "gone"}
     )
     assert gone.status == 204
-    await screen.button("Retry").click()
     await screen.confirm("Retry 2 jobs")
     await screen.see("1 succeeded, 1 failed", within="dialog")
     await screen.see("not found: job pick-2", within="dialog")
@@ -221,8 +235,9 @@ async def test_bulk_work_counts_first_and_agrees_with_the_list(screen: Screen) -
     await screen.see("0 of about 5 done", within="dialog")
     operation = (await ask(screen, "/operations"))[0]
     assert operation["selector"] == {"kind": "report.daily", "queue": "bulk"}
-    await screen.page.get_by_text("Follow it under Operations").click()
+    await screen.follow(screen.page.get_by_text("Follow it under Operations"))
     await screen.page.keyboard.press("Escape")
+    await screen.closed()
     await screen.see(operation["id"])
     await screen.button("End it").click()
     await screen.confirm("End 1 operation")
@@ -252,7 +267,7 @@ async def test_a_schedule_is_made_edited_run_and_paused(screen: Screen) -> None:
     await page.locator("dialog textarea").fill('{"n": 1}')
     await screen.confirm("Make it")
     await screen.closed()
-    await screen.row("made:here/1").get_by_role("link").first.click()
+    await screen.follow(screen.row("made:here/1").get_by_role("link").first)
     await screen.button("Run now").click()
     await screen.confirm("Run it now")
     await screen.notice("It is in")

@@ -31,5 +31,5 @@ async def test_picture(
 ) -> None:
     async with Screen.opened(browser, site, size=size, theme=theme) as screen:
         await screen.go(*path, **({"queue": "reports"} if name == "jobs" else {}))
-        await screen.page.wait_for_timeout(800)
+        await screen.page.get_by_role("button", name="live").wait_for()
         await screen.page.screenshot(path=Path(os.environ["HEADGATE_PICTURES"], f"{name}.png"))

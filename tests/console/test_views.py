@@ -50,6 +50,7 @@ async def test_what_there_is_can_be_seen_and_used(
     screen: Screen, path: tuple[str, ...], text: str
 ) -> None:
     await screen.go(*path)
+    await screen.still()
     if text:
         await screen.see(text)
     assert await faults_of(screen.page) == []

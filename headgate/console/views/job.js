@@ -78,6 +78,8 @@ function actions(job, context) {
 			...extra,
 		});
 	};
+	// Reckoned once, so that what somebody writes over it stays.
+	const due = local(Math.max(Number(job.scheduled_at_ms), now()));
 	const used = job.attempt >= job.max_attempts;
 	const stop = { question: { title: "Cancel this job?", text: job.state === "running" ? "Its worker is told to stop it." : "It will not run.", confirm: "Cancel 1 job", tone: "danger" } };
 	return [
@@ -87,7 +89,7 @@ function actions(job, context) {
 			question: {
 				title: "When is it to run?",
 				text: "In the time of this browser.",
-				fields: () => field("Due at", input("at", { type: "datetime-local", required: true, value: local(Math.max(Number(job.scheduled_at_ms), now())) })),
+				fields: () => field("Due at", input("at", { type: "datetime-local", required: true, value: due })),
 			},
 			send: ({ at }) => ["POST", [...path, "reschedule"], { scheduled_at_ms: new Date(at).getTime() }],
 		}),

@@ -218,6 +218,8 @@ async function actOn(ids, verb, context) {
 	});
 	if (!answer) return;
 	for (const id of answer.succeeded) selection(context.local).delete(id);
+	// What was acted on is not selected any more, however long the list takes to come.
+	context.update();
 	context.refresh();
 	if (!answer.failed.length) {
 		notify(`${plural(answer.succeeded.length, "job")}: done`);

@@ -1,0 +1,1 @@
+"""What the console asks of a browser, and how long a person waits for it."""
