@@ -34,7 +34,8 @@ pictures: setup
 fuzz: setup
 	HEADGATE_CONTRACT_EXAMPLES=200 $(BIN)/python -m pytest -n auto --timeout 3600 \
 		tests/contract/test_schemathesis.py
-	HEADGATE_HISTORY_EXAMPLES=5000 $(BIN)/python -m pytest tests/store/test_histories.py
+	HEADGATE_HISTORY_EXAMPLES=5000 HEADGATE_RULES_EXAMPLES=5000 $(BIN)/python -m pytest \
+		--timeout 7200 tests/store/test_histories.py tests/store/test_gate_rules.py
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -32,7 +32,7 @@ def main() -> int:
         started = time.monotonic()
         run = subprocess.run(
             [*COMMAND, mutant.caught_by],
-            env={**os.environ, ENVIRONMENT: name},
+            env={**os.environ, "HEADGATE_RULES_EXAMPLES": "300", ENVIRONMENT: name},
             capture_output=True,
             text=True,
         )

@@ -16,6 +16,8 @@ ENVIRONMENT: Final = "HEADGATE_TEST_MUTANT"
 STRESS: Final = "tests/chaos/test_gate_under_stress.py"
 RULES: Final = "tests/store/test_gate_rules.py"
 GATE: Final = "tests/store/test_gate.py"
+CEILINGS: Final = "tests/store/test_gate_ceilings.py"
+LANES: Final = "tests/store/test_lanes.py"
 FAIRNESS: Final = "tests/store/test_gate_fairness.py"
 FLEET: Final = "tests/store/test_gate_fairness_fleet.py"
 CLASSES: Final = "tests/store/test_gate_classes.py"
@@ -43,13 +45,13 @@ MUTANTS: Final = {
         _GATE + "ceilings",
         "unmoved = and_(limited, locked.c.epoch == seen.c.epoch)",
         "unmoved = and_(limited, locked.c.epoch.is_not(None))",
-        STRESS,
+        CEILINGS,
     ),
     "a claim raises no epoch": Mutant(
         _GATE + "full",
         "effects.append(ceilings.raise_epochs(queue, claimed))",
         "pass",
-        STRESS,
+        CEILINGS,
     ),
     "a partition is not locked": Mutant(
         _GATE + "ceilings",
@@ -79,7 +81,13 @@ MUTANTS: Final = {
         "headgate.queries.lanes",
         "        .with_for_update(read=True, key_share=True)\n",
         "",
-        STRESS,
+        LANES,
+    ),
+    "the short way in pins no lane": Mutant(
+        "headgate.queries.enqueue_lane",
+        "        .with_for_update(read=True, key_share=True)\n",
+        "",
+        LANES,
     ),
     "tokens are not spent": Mutant(
         _GATE + "full",

@@ -5,7 +5,17 @@ import asyncio
 from headgate.store.gate import Gate
 from headgate.store.store import Store
 from tests.store.backlog import admit, bucket, by, ceiling, fill, finish, someone_waits
+from tests.store.conftest import OpenStore
 from tests.store.rows import Observer
+
+_HESITATING_CLOCK = """
+CREATE SCHEMA hesitating;
+CREATE FUNCTION hesitating.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_advisory_lock_shared(1), pg_advisory_unlock_shared(1);
+  RETURN pg_catalog.clock_timestamp();
+END $$
+"""
 
 
 async def test_each_partition_runs_up_to_the_ceiling(store: Store, observer: Observer) -> None:
@@ -130,3 +140,26 @@ async def test_many_gates_break_no_ceiling(store: Store, observer: Observer) -> 
         )
         assert {tuple(row) for row in running} == {(key, 3) for key in "abcd"}
         await finish(store, *(claim for some in claims for claim in some))
+
+
+async def test_a_count_from_before_the_claims_of_another_gate_is_not_trusted(
+    store: Store, observer: Observer, open_store: OpenStore, headgate_database: str
+) -> None:
+    """The clock, which is read after the snapshot was taken, stands still for one of the gates
+    until the other has claimed all there is room for.
+    """
+    await observer.execute(_HESITATING_CLOCK)
+    hesitating = open_store(dsn=f"{headgate_database}?search_path=hesitating,pg_catalog,public")
+    await ceiling(observer, "default", 2)
+    await bucket(observer, "api", 100)
+    for worker in ("early", "late"):
+        await fill(store, 3, rate_class="api", sticky_worker=worker)
+    # It knows the policies from now on, so the next call begins with the complete gate.
+    [claim] = await admit(hesitating, 1, worker="early")
+    await finish(store, claim)
+    await observer.execute("SELECT pg_advisory_lock(1)")
+    counted = asyncio.create_task(admit(hesitating, 2, worker="early"))
+    await someone_waits(observer)
+    assert len(await admit(store, 2, worker="late")) == 2
+    await observer.execute("SELECT pg_advisory_unlock(1)")
+    assert await counted == []

@@ -8,10 +8,12 @@ import asyncpg
 import pytest
 from sqlalchemy import Executable, Integer, Text, column, select, values
 
+from headgate.model.envelope import Envelope
 from headgate.queries.gate.prune import delete_lanes, lock_lanes
 from headgate.queries.lanes import LANE, register
 from headgate.queries.literals import number
 from headgate.store.compilation import Compiler
+from headgate.store.enqueueing import Batch, short_insert
 from headgate.store.store import Store
 from tests.store.backlog import fill, someone_waits
 from tests.store.rows import Observer, assert_lanes, lanes
@@ -182,13 +184,19 @@ async def test_a_lane_that_is_announced_and_taken_back_leaves_nothing(
     assert await observer.fetch("SELECT FROM headgate_new_lane") == []
 
 
+@pytest.mark.parametrize("way", ["registered", "announced", "short"])
 async def test_a_prune_leaves_a_pinned_lane(
-    store: Store, observer: Observer, producers: Sequence[Producer]
+    store: Store, observer: Observer, producers: Sequence[Producer], way: str
 ) -> None:
     await fill(store, 1)
     await observer.execute("DELETE FROM headgate_job")
     pruning, producer, _ = producers
-    await producer.register(ONE)
+    if way == "short":
+        short = short_insert(Batch.of([Envelope(kind="mail")]), None)
+        assert short is not None
+        await producer.run(*short)
+    else:
+        await producer.register(ONE, at_commit=way == "announced")
     assert await pruning.run(lock_lanes(), drained(ONE)) == []
 
 
