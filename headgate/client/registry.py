@@ -239,9 +239,12 @@ class TaskRegistry:
         self._handler_middleware.append(middleware)
         return middleware
 
-    def check_provided(self) -> None:
-        """Raises `RegistrationError` for a parameter that nobody has provided a value for."""
+    def check_complete(self) -> None:
+        """Raises `RegistrationError` for what a worker could not run: a parameter that nobody has
+        provided a value for, and upcasts that lead nowhere.
+        """
         for task in self._tasks.values():
+            task.check_upcasts()
             for dependency in task.signature.dependencies:
                 missing = dependency.wanted not in self._provided
                 if isinstance(dependency.marker, Data) and missing:

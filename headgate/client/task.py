@@ -9,9 +9,10 @@ from msgspec import structs
 from headgate.client.errors import RegistrationError
 from headgate.client.failures import IsFailure, RetryPolicy
 from headgate.client.options import EnqueueOptions, JobOptions, envelope_fields
-from headgate.client.payloads import UndecodablePayload, codec_of
+from headgate.client.payloads import codec_of
 from headgate.client.sealing import PayloadCipher, SealedJob
 from headgate.client.signature import Signature, read_signature
+from headgate.client.upcasts import Upcast, Upcasts
 from headgate.model.access import Identity
 from headgate.model.envelope import DEFAULT_QUEUE, REPLACE_PAYLOAD, Envelope, prepare
 from headgate.model.errors import HeadgateError, InvalidRequest
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
     from headgate.store.foreign import AsyncConnectionLike, SyncConnection
 
 Payload = TypeVar("Payload")
-Function = TypeVar("Function", bound=Callable[..., Any])
 Invoke = Callable[..., Any]
-Upcast = Callable[[bytes], Any]
 StepMigration = Callable[[list[str]], list[str]]
 
 
@@ -77,7 +76,7 @@ class Task(Generic[Payload]):
         self.invoke: Invoke = _invocation(handler, self.signature)
         self._codec = codec_of(self.signature.payload_type)
         self._encryption = encryption
-        self._upcasts: dict[int, Upcast] = {}
+        self._upcasts = Upcasts(kind, version, self._codec)
         self._step_migrations: dict[int, StepMigration] = {}
         if not 1 <= version <= MAX_INT32:
             raise RegistrationError(f"task {kind}: version must be 1-{MAX_INT32}")
@@ -135,12 +134,23 @@ class Task(Generic[Payload]):
     def __repr__(self) -> str:
         return f"<Task {self.kind}>"
 
-    def upcast(self, version: int) -> Callable[[Upcast], Upcast]:
-        """Registers how payload bytes of an older `version` become a payload of today.
+    def upcast(self, version: int, *, to: int | None = None) -> Callable[[Upcast], Upcast]:
+        """Registers how payload bytes of an older `version` become a payload of today, or its
+        fields as a dict.
 
-        It runs on every attempt; what is stored does not change.
+        With `to` it is a step to that version, from where another one leads on: what it returns is
+        turned to JSON for that, unless it is bytes. Upcasts run on every attempt; what is stored
+        does not change. Raises `RegistrationError` for a version that has one, and for a step that
+        does not lead upwards; a worker also refuses a chain that breaks off.
         """
-        return self._register("upcast", version, self._upcasts)
+        target = self.version if to is None else to
+        self._upcasts.check(version, target)
+
+        def register(upcast: Upcast) -> Upcast:
+            self._upcasts.add(version, target, upcast)
+            return upcast
+
+        return register
 
     def migrate_steps(self, version: int) -> Callable[[StepMigration], StepMigration]:
         """Registers what the steps that an older `version` has completed are called today.
@@ -148,27 +158,23 @@ class Task(Generic[Payload]):
         The function gets their names in order and returns those that a handler of today passes
         over. Without one they must be the same.
         """
-        return self._register("migration of steps", version, self._step_migrations)
+        known = self._step_migrations
+        if not 1 <= version < self.version or version in known:
+            raise RegistrationError(
+                f"task {self.kind}: migration of steps from version {version} is not below"
+                f" {self.version} or exists already"
+            )
+
+        def register(migration: StepMigration) -> StepMigration:
+            known[version] = migration
+            return migration
+
+        return register
 
     def migrate(self, version: int, completed: list[str]) -> list[str] | None:
         """The completed steps of `version` as they are called today; None when nobody knows."""
         migration = self._step_migrations.get(version)
         return None if migration is None else migration(completed)
-
-    def _register(
-        self, what: str, version: int, known: dict[int, Function]
-    ) -> Callable[[Function], Function]:
-        if not 1 <= version < self.version or version in known:
-            raise RegistrationError(
-                f"task {self.kind}: {what} from version {version} is not below {self.version}"
-                " or exists already"
-            )
-
-        def register(function: Function) -> Function:
-            known[version] = function
-            return function
-
-        return register
 
     def job(
         self, payload: Payload | Mapping[str, Any] | None = None, **options: Unpack[EnqueueOptions]
@@ -210,6 +216,8 @@ class Task(Generic[Payload]):
         if self._encryption is not None:
             job = SealedJob(claim.job_id, claim.kind, claim.schema_version)
             encoded = self._encryption.open(encoded, job)
+        if claim.schema_version == self.version:
+            return self._codec.decode(encoded)
         return self.decode(encoded, claim.schema_version)
 
     async def enqueue_and_wait(
@@ -245,15 +253,11 @@ class Task(Generic[Payload]):
         """The payload in stored bytes. Raises `UndecodablePayload`."""
         if version == self.version:
             return self._codec.decode(encoded)
-        upcast = self._upcasts.get(version)
-        if upcast is None:
-            raise UndecodablePayload(
-                f"payload: schema version {version} is unknown, the handler has {self.version}"
-            )
-        try:
-            return upcast(encoded)
-        except Exception as error:
-            raise UndecodablePayload(f"payload: upcast from version {version}: {error}") from error
+        return self._upcasts.payload(encoded, version)
+
+    def check_upcasts(self) -> None:
+        """Raises `RegistrationError` for an upcast whose chain breaks off."""
+        self._upcasts.check_complete()
 
 
 def _sealed(job: Envelope, encryption: PayloadCipher) -> Envelope:
@@ -273,6 +277,12 @@ def _invocation(handler: Callable[..., Any], signature: Signature) -> Invoke:
     """The handler behind one shape of call, chosen here and not per attempt."""
     if signature.takes_context and signature.takes_payload:
         return handler
+    if not signature.dependencies:
+        if signature.takes_context:
+            return lambda context, payload: handler(context)
+        if signature.takes_payload:
+            return lambda context, payload: handler(payload)
+        return lambda context, payload: handler()
     if signature.takes_context:
         return lambda context, payload, **values: handler(context, **values)
     if signature.takes_payload:

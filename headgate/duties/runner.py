@@ -46,6 +46,19 @@ class DutyRunner:
             for loop in self._loops:
                 group.create_task(self._run(loop), name=f"headgate duty {loop.name}")
 
+    async def run_until(self, resigned: asyncio.Event) -> None:
+        """Runs until the event is set, or until cancelled, and lets go of the duties then."""
+        running = asyncio.create_task(self.run())
+        resigning = asyncio.create_task(resigned.wait())
+        try:
+            await asyncio.wait((running, resigning), return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                await running
+        finally:
+            resigning.cancel()
+            running.cancel()
+            await asyncio.wait((running,))
+
     async def _run(self, loop: Loop) -> None:
         # A fleet that starts together must not ask together.
         await asyncio.sleep(random.random() * min(loop.interval_ms, _MAX_PHASE_MS) / 1000)

@@ -11,6 +11,7 @@ from headgate.telemetry.events import (
     Evicted,
     JobSpan,
     Quarantined,
+    WorkerMemory,
     WorkerSaturation,
 )
 from headgate.telemetry.telemetry import Span, Telemetries, Telemetry
@@ -25,5 +26,6 @@ __all__ = [
     "Span",
     "Telemetries",
     "Telemetry",
+    "WorkerMemory",
     "WorkerSaturation",
 ]

@@ -67,4 +67,18 @@ class WorkerSaturation(msgspec.Struct, frozen=True, tag=True):
     empty_polls: int
 
 
-Event: TypeAlias = Admitted | Completed | JobSpan | Quarantined | Evicted | WorkerSaturation
+class WorkerMemory(msgspec.Struct, frozen=True, tag=True):
+    """How much memory a worker's process uses, of at most how much, at each look of its guard.
+
+    With `restart_requested` it is too much: the worker drains and ends, to be started anew.
+    """
+
+    worker: str
+    used_bytes: int
+    limit_bytes: int
+    restart_requested: bool
+
+
+Event: TypeAlias = (
+    Admitted | Completed | JobSpan | Quarantined | Evicted | WorkerSaturation | WorkerMemory
+)

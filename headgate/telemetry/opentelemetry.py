@@ -23,6 +23,7 @@ from headgate.telemetry.events import (
     Evicted,
     JobSpan,
     Quarantined,
+    WorkerMemory,
     WorkerSaturation,
 )
 
@@ -51,6 +52,9 @@ class OpenTelemetry:
         self._empty_polls = meter.create_gauge("headgate.worker.empty_poll_ratio")
         self._inflight = meter.create_gauge("headgate.worker.inflight")
         self._capacity = meter.create_gauge("headgate.worker.capacity")
+        self._memory = meter.create_gauge("headgate.worker.memory", unit="By")
+        self._memory_limit = meter.create_gauge("headgate.worker.memory_limit", unit="By")
+        self._restarts = meter.create_counter("headgate.worker.restarts")
 
     def on_event(self, event: Event, /) -> None:
         match event:
@@ -77,6 +81,12 @@ class OpenTelemetry:
                 self._empty_polls.set(event.empty_poll_ratio, worker)
                 self._inflight.set(event.inflight, worker)
                 self._capacity.set(event.capacity, worker)
+            case WorkerMemory():
+                worker = {"headgate.worker": event.worker}
+                self._memory.set(event.used_bytes, worker)
+                self._memory_limit.set(event.limit_bytes, worker)
+                if event.restart_requested:
+                    self._restarts.add(1, worker)
 
     def attempt(self, claim: Claim, /) -> "AttemptSpan":
         return AttemptSpan(self._tracer, claim)

@@ -16,6 +16,7 @@ from headgate.telemetry.events import (
     Evicted,
     JobSpan,
     Quarantined,
+    WorkerMemory,
     WorkerSaturation,
 )
 
@@ -59,6 +60,18 @@ class PrometheusTelemetry:
         )
         self._inflight = Gauge("headgate_worker_inflight", "Jobs held.", ["worker"], registry=None)
         self._capacity = Gauge("headgate_worker_capacity", "Slots.", ["worker"], registry=None)
+        self._memory = Gauge(
+            "headgate_worker_memory_bytes", "Memory in use.", ["worker"], registry=None
+        )
+        self._memory_limit = Gauge(
+            "headgate_worker_memory_limit_bytes", "Memory allowed.", ["worker"], registry=None
+        )
+        self._restarts = Counter(
+            "headgate_worker_restart_requests",
+            "Times that a worker ended for its memory.",
+            ["worker"],
+            registry=None,
+        )
         self._register(registry)
 
     def on_event(self, event: Event, /) -> None:
@@ -80,6 +93,11 @@ class PrometheusTelemetry:
                 self._empty_polls.labels(event.worker).set(event.empty_poll_ratio)
                 self._inflight.labels(event.worker).set(event.inflight)
                 self._capacity.labels(event.worker).set(event.capacity)
+            case WorkerMemory():
+                self._memory.labels(event.worker).set(event.used_bytes)
+                self._memory_limit.labels(event.worker).set(event.limit_bytes)
+                if event.restart_requested:
+                    self._restarts.labels(event.worker).inc()
 
     def attempt(self, claim: Claim, /) -> None:
         return None

@@ -49,17 +49,14 @@ class Telemetries:
     """Several listeners as one, each safe from the others and the worker safe from them all."""
 
     def __init__(self, listeners: Sequence[Telemetry]) -> None:
-        self._listeners = tuple(listeners)
+        self.listeners = tuple(listeners)
 
     def add(self, listener: Telemetry) -> None:
         """One more, from now on."""
-        self._listeners = (*self._listeners, listener)
-
-    def __bool__(self) -> bool:
-        return bool(self._listeners)
+        self.listeners = (*self.listeners, listener)
 
     def on_event(self, event: Event, /) -> None:
-        for listener in self._listeners:
+        for listener in self.listeners:
             try:
                 listener.on_event(event)
             except Exception:
@@ -67,7 +64,7 @@ class Telemetries:
 
     def attempt(self, claim: Claim, /) -> "Spans":
         spans = []
-        for listener in self._listeners:
+        for listener in self.listeners:
             try:
                 span = listener.attempt(claim)
             except Exception:

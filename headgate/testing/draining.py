@@ -97,7 +97,6 @@ class _Drain:
         self._acknowledgements = Acknowledgements(
             store,
             settled=self._settled,
-            taken=self._deaths.settled,
             outage=OutageLog(logger),
         )
         serve_workflows(app)
@@ -109,7 +108,7 @@ class _Drain:
             lease_ms=_LEASE_MS,
             slots=self._slots,
             acknowledgements=self._acknowledgements,
-            unreported=self._settled,
+            unreported=lambda attempt: self._settled(attempt, None),
         )
 
     async def run(self, limit: int) -> list[Performed]:
@@ -137,8 +136,10 @@ class _Drain:
             await self._places.close()
         return self._performed
 
-    def _settled(self, attempt: Attempt) -> None:
+    def _settled(self, attempt: Attempt, state: str | None) -> None:
         self._slots.settled(attempt)
+        if state is not None and attempt.report is not None:
+            self._deaths.settled(attempt.claim, attempt.report, state)
         self._performed.append(_performed(attempt, attempt.report))
         if not self._slots.held:
             self._all_settled.set()

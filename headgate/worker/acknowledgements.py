@@ -5,12 +5,12 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from operator import itemgetter
-from typing import Final, NamedTuple
+from operator import attrgetter
+from typing import Final
 
 from headgate.duties.outage import Backoff, OutageLog
 from headgate.model.errors import StoreError, StoreUnavailable
-from headgate.model.job import Acknowledgement, Claim
+from headgate.model.job import Acknowledgement
 from headgate.model.lifecycle import Outcome
 from headgate.store.store import Store
 from headgate.worker.attempt import Attempt
@@ -18,14 +18,9 @@ from headgate.worker.attempt import Attempt
 _BATCH: Final = 500
 _OUTAGE_FLOOR_MS: Final = 50
 _OUTAGE_CEILING_MS: Final = 5_000
+_JOB_ID: Final = attrgetter("claim.job_id")
 
 logger = logging.getLogger("headgate.worker")
-
-
-class _Report(NamedTuple):
-    job_id: str
-    attempt: Attempt
-    acknowledgement: Acknowledgement
 
 
 class Acknowledgements:
@@ -40,18 +35,17 @@ class Acknowledgements:
         self,
         store: Store,
         *,
-        settled: Callable[[Attempt], None],
-        taken: Callable[[Claim, Acknowledgement, str], None],
+        settled: Callable[[Attempt, str | None], None],
         outage: OutageLog,
     ) -> None:
-        """`settled` is told when nothing is left to report of an attempt; `taken`, before, when the
-        store took the report and the job went to a state with it.
+        """`settled` is told when nothing is left to report of an attempt: with the state that the
+        job went to, or None when its report did not count.
         """
         self._store = store
         self._settled = settled
-        self._taken = taken
         self._outage = outage
-        self._reports: deque[_Report] = deque()
+        # Attempts that have ended, each with its report.
+        self._reports: deque[Attempt] = deque()
         self._arrived = asyncio.Event()
         self._closing = asyncio.Event()
         self._failing = Backoff(_OUTAGE_FLOOR_MS, _OUTAGE_CEILING_MS)
@@ -61,9 +55,9 @@ class Acknowledgements:
     def __len__(self) -> int:
         return len(self._reports)
 
-    def put(self, attempt: Attempt, acknowledgement: Acknowledgement) -> None:
-        """Hands over the report of an attempt."""
-        self._reports.append(_Report(attempt.claim.job_id, attempt, acknowledgement))
+    def put(self, attempt: Attempt) -> None:
+        """Hands over an attempt that has a report."""
+        self._reports.append(attempt)
         self._arrived.set()
 
     @property
@@ -92,14 +86,14 @@ class Acknowledgements:
                 self._outage.succeeded()
                 self._failing.reset()
 
-    async def _send(self, batch: list[_Report]) -> None:
+    async def _send(self, batch: list[Attempt]) -> None:
         """Sends one batch; what is not answered goes back to the front of the queue."""
         # In one order everywhere: a renewal may be updating the same rows.
-        batch.sort(key=itemgetter(0))
+        batch.sort(key=_JOB_ID)
         answered = False
         try:
             settlements = await self._store.leases.acknowledge(
-                [report.acknowledgement for report in batch]
+                [attempt.report for attempt in batch if attempt.report is not None]
             )
             answered = True
         except StoreUnavailable:
@@ -110,56 +104,55 @@ class Acknowledgements:
             return
         finally:
             if not answered:
-                self._uncertain.update(report.attempt for report in batch)
+                self._uncertain.update(batch)
                 self._reports.extendleft(batch)
-        for report, settlement in zip(batch, settlements, strict=True):
-            self._settle(report, settlement.state)
+        for attempt, settlement in zip(batch, settlements, strict=True):
+            self._settle(attempt, settlement.state)
 
-    async def _send_singly(self, batch: list[_Report], error: StoreError) -> None:
+    async def _send_singly(self, batch: list[Attempt], error: StoreError) -> None:
         """One report of the batch cannot be stored: the others must not suffer for it."""
         if len(batch) > 1:
-            for position, report in enumerate(batch):
+            for position, attempt in enumerate(batch):
                 try:
-                    await self._send([report])
+                    await self._send([attempt])
                 except StoreUnavailable:
                     self._reports.extendleft(batch[position + 1 :])
                     raise
             return
-        (report,) = batch
-        refused = report.acknowledgement
-        if refused.outcome is Outcome.RETRY and not refused.logs:
-            logger.error("the report on job %s is lost: %s", report.job_id, error)
-            self._forget(report)
+        (attempt,) = batch
+        job_id, refused = attempt.claim.job_id, attempt.report
+        if refused is None or (refused.outcome is Outcome.RETRY and not refused.logs):
+            logger.error("the report on job %s is lost: %s", job_id, error)
+            self._forget(attempt, None)
             return
-        logger.error("the report on job %s was refused: %s", report.job_id, error)
-        failure = Acknowledgement(
+        logger.error("the report on job %s was refused: %s", job_id, error)
+        attempt.report = Acknowledgement(
             lease=refused.lease,
             outcome=Outcome.RETRY,
             error=f"report refused by the store: {error}",
         )
-        await self._send([report._replace(acknowledgement=failure)])
+        await self._send(batch)
 
-    def _settle(self, report: _Report, state: str | None) -> None:
+    def _settle(self, attempt: Attempt, state: str | None) -> None:
         if state is not None:
-            report.attempt.confirmed = True
-            self._taken(report.attempt.claim, report.acknowledgement, state)
+            attempt.confirmed = True
+        elif attempt in self._uncertain:
+            logger.info(
+                "job %s: its report was sent twice, the first one counted or the lease is lost",
+                attempt.claim.job_id,
+            )
         else:
-            if report.attempt in self._uncertain:
-                logger.info(
-                    "job %s: its report was sent twice, the first one counted or the lease is lost",
-                    report.job_id,
-                )
-            else:
-                logger.warning(
-                    "job %s (%s): the lease is lost, its report does not count",
-                    report.job_id,
-                    report.attempt.claim.kind,
-                )
-        self._forget(report)
+            logger.warning(
+                "job %s (%s): the lease is lost, its report does not count",
+                attempt.claim.job_id,
+                attempt.claim.kind,
+            )
+        self._forget(attempt, state)
 
-    def _forget(self, report: _Report) -> None:
-        self._uncertain.discard(report.attempt)
-        self._settled(report.attempt)
+    def _forget(self, attempt: Attempt, state: str | None) -> None:
+        if self._uncertain:
+            self._uncertain.discard(attempt)
+        self._settled(attempt, state)
 
     async def drain(self, limit_ms: float) -> None:
         """Closes, and sends in place of a `run` that was interrupted, at most for `limit_ms`."""

@@ -5,28 +5,22 @@ handler makes of the cancellation. It ends once: nothing can stop it after it ha
 """
 
 import asyncio
-import logging
 import time
-from enum import Enum
 from typing import Any, Final
 
 from headgate.client.task import Task
 from headgate.model.errors import StoreError
-from headgate.model.job import Acknowledgement, Claim, Stored
+from headgate.model.job import Acknowledgement, Claim
 from headgate.model.lifecycle import Outcome
 from headgate.worker.context import JobContext
-from headgate.worker.handling import handle
 from headgate.worker.hold import Hold, Holding
 from headgate.worker.record import AttemptRecord
 from headgate.worker.running import running
+from headgate.worker.stop import Stop
 from headgate.worker.stuck import stack_of_task, stack_of_thread
-from headgate.worker.verdicts import Verdict, of_raise
+from headgate.worker.verdicts import Verdict, of_raise, of_stop
 from headgate.worker.workbench import Workbench
 
-NO_HANDLER: Final = "no handler registered"
-NO_HANDLER_SNOOZE_MS: Final = 30_000
-DEADLINE_EXCEEDED: Final = "deadline exceeded"
-RELEASED: Final = "released: worker shutdown"
 _ROLLBACK_SECONDS: Final = 1.0
 # What a handler may do with the job in the name of its attempt.
 _BY_ITSELF: Final = {
@@ -34,44 +28,9 @@ _BY_ITSELF: Final = {
     Holding.RELEASED: Outcome.RATE_LIMITED,
 }
 
-logger = logging.getLogger("headgate.worker")
-
-
-class Stop(Enum):
-    """Why an attempt is told to end."""
-
-    TIMEOUT = "timeout"
-    DEADLINE = "deadline"
-    LEASE_LOST = "lease lost"
-    RELEASED = "released"
-
 
 class Attempt:
     """The run of one claim."""
-
-    __slots__ = (
-        "_bench",
-        "_context",
-        "_entered",
-        "_knows",
-        "_limit_ms",
-        "_stop",
-        "_task",
-        "claim",
-        "confirmed",
-        "ended",
-        "ended_at",
-        "lease",
-        "lease_ms",
-        "outcome",
-        "record",
-        "report",
-        "started_at",
-        "taken_at",
-        "thread",
-        "threaded",
-        "told",
-    )
 
     def __init__(self, claim: Claim, bench: Workbench, lease_ms: int) -> None:
         self.claim = claim
@@ -85,18 +44,16 @@ class Attempt:
         self.confirmed = False
         self.told = False
         self.report: Acknowledgement | None = None
-        self._bench = bench
-        self._context: JobContext | None = None
         self.record: AttemptRecord | None = None
-        self._entered = False
-        # The handler was told by an exception that its lease is lost.
-        self._knows = False
-        self._limit_ms = 0
-        self._stop: Stop | None = None
-        self._task: asyncio.Task[None] | None = None
         self.thread: int | None = None
         # A thread cannot be cancelled, so neither is an attempt that waits for one.
         self.threaded = False
+        self._bench = bench
+        self._context: JobContext | None = None
+        self._entered = False
+        self._limit_ms = 0
+        self._stop: Stop | None = None
+        self._task: asyncio.Task[None] | None = None
 
     @property
     def started(self) -> bool:
@@ -138,8 +95,10 @@ class Attempt:
     def start(self) -> None:
         """Begins to run on the current event loop."""
         self.started_at = time.monotonic()
+        bench = self._bench
         self._task = asyncio.get_running_loop().create_task(
-            self._run(), context=self._bench.variables.copy()
+            self._run_observed() if bench.telemetry.listeners else self._run(),
+            context=bench.variables.copy(),
         )
 
     def stop(self, reason: Stop) -> None:
@@ -151,12 +110,15 @@ class Attempt:
         if self.ended or self._stop is not None:
             return
         self._stop = reason
+        knows = False
         if self.record is not None:
             self.record.hold.stopped = True
+            # Told by an exception that its lease is lost, the handler has a little time for itself.
+            knows = self.record.hold.state is Holding.LOST
         # Cancelled before its first step, a task never enters its coroutine; that looks by itself.
-        if self._entered and not self._knows:
-            self._interrupt()
         if self._entered:
+            if not knows:
+                self._interrupt()
             self._bench.places.stuck.told_to_end(self)
 
     def abandon(self, reason: Stop) -> None:
@@ -166,104 +128,7 @@ class Attempt:
         self.stop(reason)
         if self._task is not None:
             self._task.cancel()
-        self._end(self._report_stop(self._stop or reason))
-
-    async def _run(self) -> None:
-        self._entered = True
-        telemetry = self._bench.telemetry
-        if not telemetry:
-            await self._go_through()
-            return
-        with telemetry.attempt(self.claim) as span:
-            await self._go_through()
-            error = None if self.report is None else self.report.error
-            span.finish(self.outcome or Stop.LEASE_LOST.name.lower(), error)
-
-    async def _go_through(self) -> None:
-        report = None
-        if self._stop is None:
-            try:
-                report = await self._perform()
-            except BaseException as raised:
-                # Whatever it is, it ends this attempt and nothing else.
-                if self._stop is None:
-                    report = self._report_error(raised)
-        if self._stop is not None:
-            report = self._report_stop(self._stop)
-        if self.record is not None:
-            report = await self._without_lease(self.record, report)
-        self._end(report)
-
-    async def _without_lease(
-        self, record: AttemptRecord, report: Acknowledgement | None
-    ) -> Acknowledgement | None:
-        """What is left to report of an attempt whose handler may have ended the job itself."""
-        if record.hold.state in (Holding.HELD, Holding.LOST):
-            return report
-        if record.hold.state is Holding.RELEASED:
-            return None
-        try:
-            return None if await record.effects.concluded() else report
-        except (StoreError, asyncio.CancelledError):
-            # If it was ended, the store will refuse the report.
-            return report
-
-    def _end(self, report: Acknowledgement | None) -> None:
-        if not self.ended:
-            self.report = report
-            self.ended = True
-            self.ended_at = time.monotonic()
-            if report is not None:
-                self.outcome = report.outcome
-            elif self.record is not None and self.record.hold.state in _BY_ITSELF:
-                self.outcome = _BY_ITSELF[self.record.hold.state]
-                self.confirmed = True
-            if self.record is not None:
-                self.record.close()
-            # They refer back to this attempt; a cycle per job is work for the garbage collector.
-            self._context = self.record = None
-            self._bench.ended(self, report)
-
-    async def _perform(self) -> Acknowledgement | None:
-        claim = self.claim
-        task = self._bench.tasks.get(claim.kind)
-        if task is None:
-            return self._report_unknown_kind()
-        timer = None
-        if claim.timeout_ms or claim.deadline_ms:
-            self._limit_ms, reason = self._limit()
-            if self._limit_ms <= 0:
-                return self._report(Outcome.SKIP, error=DEADLINE_EXCEEDED)
-            loop = asyncio.get_running_loop()
-            timer = loop.call_later(self._limit_ms / 1000, self.stop, reason)
-        running.set(self)
-        try:
-            verdict = await handle(self, task, self._bench.places)
-        except BaseException:
-            if self.record is not None:
-                failure = await self.record.give_up()
-                if failure is not None and self._stop is None:
-                    raise failure from None
-            raise
-        finally:
-            if timer is not None:
-                timer.cancel()
-        return self._report_verdict(verdict)
-
-    def _report_error(self, raised: BaseException) -> Acknowledgement | None:
-        task = self._bench.tasks[self.claim.kind]
-        job_id = self.claim.job_id
-        return self._report_verdict(of_raise(raised, task, job_id, lambda: self.context))
-
-    def _report_verdict(self, verdict: Verdict) -> Acknowledgement | None:
-        if verdict.outcome is None:
-            return None
-        return self._report(
-            verdict.outcome,
-            error=verdict.error,
-            delay_ms=verdict.delay_ms,
-            result=verdict.result,
-        )
+        self._end(self._reported(of_stop(self._stop or reason, self._limit_ms)))
 
     def recorded(self, task: Task[Any]) -> AttemptRecord:
         """What the handler says and does; made when somebody needs it."""
@@ -280,6 +145,103 @@ class Attempt:
             )
             self.record.hold.stopped = self._stop is not None
         return self.record
+
+    async def _run_observed(self) -> None:
+        with self._bench.telemetry.attempt(self.claim) as span:
+            await self._run()
+            error = None if self.report is None else self.report.error
+            span.finish(self.outcome or Stop.LEASE_LOST.name.lower(), error)
+
+    async def _run(self) -> None:
+        self._entered = True
+        verdict: Verdict | None = None
+        if self._stop is None:
+            running.set(self)
+            try:
+                verdict = await self._handled()
+            except BaseException as raised:
+                # Whatever it is, it ends this attempt and nothing else.
+                if self._stop is None:
+                    task = self._bench.tasks[self.claim.kind]
+                    verdict = of_raise(raised, task, self.claim.job_id, lambda: self.context)
+        if self._stop is not None:
+            verdict = of_stop(self._stop, self._limit_ms)
+        assert verdict is not None
+        report = self._reported(verdict)
+        record = self.record
+        if record is not None and record.hold.state is not Holding.HELD:
+            report = await self._without_lease(record, report)
+        self._end(report)
+
+    async def _handled(self) -> Verdict:
+        """Runs the handler within its time, and ends what it has left behind when it fails."""
+        claim = self.claim
+        timer = None
+        if claim.timeout_ms or claim.deadline_ms:
+            self._limit_ms, reason = self._limit()
+            if self._limit_ms <= 0:
+                return of_stop(Stop.DEADLINE, self._limit_ms)
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(self._limit_ms / 1000, self.stop, reason)
+        try:
+            return await self._bench.handlings[claim.kind](self)
+        except BaseException:
+            if self.record is not None:
+                failure = await self.record.give_up()
+                if failure is not None and self._stop is None:
+                    raise failure from None
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def _without_lease(
+        self, record: AttemptRecord, report: Acknowledgement | None
+    ) -> Acknowledgement | None:
+        """What is left to report of an attempt whose handler may have ended the job itself."""
+        if record.hold.state is Holding.LOST:
+            return report
+        if record.hold.state is Holding.RELEASED:
+            return None
+        try:
+            return None if await record.effects.concluded() else report
+        except (StoreError, asyncio.CancelledError):
+            # If it was ended, the store will refuse the report.
+            return report
+
+    def _reported(self, verdict: Verdict) -> Acknowledgement | None:
+        if verdict.outcome is None:
+            return None
+        record = self.record
+        if record is None and verdict.outcome is Outcome.SUCCESS:
+            return Acknowledgement(lease=self.lease, outcome=verdict.outcome, result=verdict.result)
+        return Acknowledgement(
+            lease=self.lease,
+            outcome=verdict.outcome,
+            error=verdict.error,
+            delay_ms=verdict.delay_ms,
+            logs=() if record is None else record.log.lines,
+            actual_weight=None if record is None else record.actual_weight,
+            result=verdict.result,
+        )
+
+    def _end(self, report: Acknowledgement | None) -> None:
+        if self.ended:
+            return
+        self.report = report
+        self.ended = True
+        self.ended_at = time.monotonic()
+        record = self.record
+        if report is not None:
+            self.outcome = report.outcome
+        elif record is not None and record.hold.state in _BY_ITSELF:
+            self.outcome = _BY_ITSELF[record.hold.state]
+            self.confirmed = True
+        if record is not None:
+            record.close()
+            # They refer back to this attempt; a cycle per job is work for the garbage collector.
+            self._context = self.record = None
+        self._bench.ended(self)
 
     def _limit(self) -> tuple[int, Stop]:
         """How long this attempt may run, and what it is that ends then.
@@ -306,7 +268,6 @@ class Attempt:
     def _let_go(self, state: Holding) -> None:
         if state is Holding.LOST:
             # What it has open it may still roll back; if it goes on all the same, it is cancelled.
-            self._knows = True
             asyncio.get_running_loop().call_later(_ROLLBACK_SECONDS, self._interrupt)
             self._bench.lost(self)
         else:
@@ -319,42 +280,3 @@ class Attempt:
         """Cancels the handler, where that can be done."""
         if self._task is not None and not self.threaded and not self.ended:
             self._task.cancel()
-
-    def _report_stop(self, reason: Stop) -> Acknowledgement | None:
-        match reason:
-            case Stop.LEASE_LOST:
-                return None
-            case Stop.RELEASED:
-                return self._report(Outcome.RATE_LIMITED, error=RELEASED)
-            case Stop.DEADLINE:
-                return self._report(Outcome.SKIP, error=DEADLINE_EXCEEDED)
-            case Stop.TIMEOUT:
-                return self._report(
-                    Outcome.RETRY, error=f"attempt timed out after {self._limit_ms} ms"
-                )
-
-    def _report_unknown_kind(self) -> Acknowledgement:
-        kind = self.claim.kind
-        if kind not in self._bench.unknown_kinds:
-            self._bench.unknown_kinds.add(kind)
-            logger.warning("no handler registered for kind %s; its jobs wait", kind)
-        return self._report(Outcome.SNOOZE, error=NO_HANDLER, delay_ms=NO_HANDLER_SNOOZE_MS)
-
-    def _report(
-        self,
-        outcome: Outcome,
-        *,
-        error: str | None = None,
-        delay_ms: int | None = None,
-        result: Stored | None = None,
-    ) -> Acknowledgement:
-        record = self.record
-        return Acknowledgement(
-            lease=self.lease,
-            outcome=outcome,
-            error=error,
-            delay_ms=delay_ms,
-            logs=() if record is None else record.log.lines,
-            actual_weight=None if record is None else record.actual_weight,
-            result=result,
-        )

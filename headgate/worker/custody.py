@@ -3,12 +3,13 @@
 import logging
 from collections.abc import Callable, Sequence
 
-from headgate.model.job import Acknowledgement, Claim, Lease
+from headgate.model.job import Claim, Lease
 from headgate.store.store import Store
 from headgate.worker.acknowledgements import Acknowledgements
-from headgate.worker.attempt import Attempt, Stop
+from headgate.worker.attempt import Attempt
 from headgate.worker.places import HandlerPlaces
 from headgate.worker.slots import Slots
+from headgate.worker.stop import Stop
 from headgate.worker.workbench import Workbench
 
 logger = logging.getLogger("headgate.worker")
@@ -69,9 +70,9 @@ class Custody:
         else:
             attempt.abandon(Stop.LEASE_LOST)
 
-    def _ended(self, attempt: Attempt, report: Acknowledgement | None) -> None:
-        if report is None:
+    def _ended(self, attempt: Attempt) -> None:
+        if attempt.report is None:
             self._unreported(attempt)
         else:
-            self._acknowledgements.put(attempt, report)
+            self._acknowledgements.put(attempt)
         self._slots.ended(attempt)

@@ -8,8 +8,8 @@ from typing import Final
 from headgate.client.failures import Death, DeathHandler, DeathReason
 from headgate.model.job import Acknowledgement, Claim
 from headgate.model.lifecycle import Outcome, State
-from headgate.worker.attempt import DEADLINE_EXCEEDED
 from headgate.worker.steps import call
+from headgate.worker.verdicts import DEADLINE_EXCEEDED
 
 _REASONS: Final = {
     Outcome.RETRY: DeathReason.ATTEMPTS_EXHAUSTED,
@@ -23,13 +23,13 @@ class Deaths:
     """The death handlers of an application, called one after the other for each job."""
 
     def __init__(self, handlers: Sequence[DeathHandler]) -> None:
-        self._handlers = handlers
+        self.handlers = handlers
         self._telling: set[asyncio.Task[None]] = set()
 
     def settled(self, claim: Claim, report: Acknowledgement, state: str) -> None:
         """The job went to `state` with this report; its death is told when that is one."""
-        reason = _REASONS.get(report.outcome)
-        if not self._handlers or reason is None or state != State.ARCHIVED:
+        reason = _REASONS.get(report.outcome) if state == State.ARCHIVED else None
+        if reason is None or not self.handlers:
             return
         if report.outcome is Outcome.SKIP and report.error == DEADLINE_EXCEEDED:
             reason = DeathReason.DEADLINE_EXCEEDED
@@ -54,7 +54,7 @@ class Deaths:
             await asyncio.wait(self._telling, timeout=limit_ms / 1000)
 
     async def _tell(self, death: Death) -> None:
-        for handler in self._handlers:
+        for handler in self.handlers:
             try:
                 await call(handler, death)
             except Exception:

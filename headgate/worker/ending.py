@@ -6,10 +6,10 @@ from typing import Final
 
 from headgate.model.errors import StoreUnavailable
 from headgate.worker.acknowledgements import Acknowledgements
-from headgate.worker.attempt import Stop
 from headgate.worker.heartbeat import Heartbeat
 from headgate.worker.shutdown import Shutdown
 from headgate.worker.slots import Slots
+from headgate.worker.stop import Stop
 
 # What the end of a worker may take beyond waiting for handlers, in milliseconds. Together with the
 # grace for cancelled handlers it stays below five seconds, and below two when it must be quick.

@@ -24,7 +24,8 @@ from headgate.model.job import Acknowledgement, Lease, WorkerBeat
 from headgate.model.lifecycle import Outcome
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
-from headgate.worker.attempt import RELEASED, Attempt
+from headgate.worker.attempt import Attempt
+from headgate.worker.verdicts import RELEASED
 
 _MIN_INTERVAL_MS: Final = 10
 _FIRST_RETRY_MS: Final = 250

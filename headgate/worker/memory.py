@@ -6,27 +6,33 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 _STATM: Final = Path("/proc/self/statm")
 
 logger = logging.getLogger("headgate.worker")
 
 
+class Sampled(Protocol):
+    """Hears of every look at the memory, the last one being that which found too much."""
+
+    def __call__(self, used_bytes: int, *, too_much: bool) -> None: ...
+
+
 class MemoryGuard:
-    """Looks at the memory of the process now and then, and asks for a drain when it is too much."""
+    """Looks at the memory of the process now and then, until it is too much."""
 
     def __init__(
         self,
         *,
         limit_bytes: int,
         interval_ms: int,
-        exceeded: Callable[[], None],
+        sampled: Sampled,
         used_bytes: Callable[[], int] | None = None,
     ) -> None:
         self._limit_bytes = limit_bytes
         self._interval_ms = interval_ms
-        self._exceeded = exceeded
+        self._sampled = sampled
         self._used_bytes = used_bytes or resident_bytes
 
     async def run(self) -> None:
@@ -38,13 +44,14 @@ class MemoryGuard:
             except OSError as error:
                 logger.warning("the memory in use cannot be read: %s", error)
                 continue
-            if used >= self._limit_bytes:
+            too_much = used >= self._limit_bytes
+            self._sampled(used, too_much=too_much)
+            if too_much:
                 logger.warning(
                     "the worker uses %d bytes of at most %d: it ends, to be started anew",
                     used,
                     self._limit_bytes,
                 )
-                self._exceeded()
                 return
 
 

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 from headgate.model.job import Claim, WorkerBeat
 from headgate.model.lifecycle import Outcome
-from headgate.telemetry.events import Admitted, Completed, JobSpan, WorkerSaturation
+from headgate.telemetry.events import (
+    Admitted,
+    Completed,
+    JobSpan,
+    WorkerMemory,
+    WorkerSaturation,
+)
 from headgate.telemetry.telemetry import Telemetries
 from headgate.worker.attempt import Attempt
 
@@ -21,13 +27,13 @@ class Observation:
 
     def admitted(self, claims: Sequence[Claim]) -> None:
         """The gate gave these."""
-        if self._telemetry:
+        if self._telemetry.listeners:
             for queue, count in Counter(claim.queue for claim in claims).items():
                 self._telemetry.on_event(Admitted(queue, count))
 
     def settled(self, attempt: Attempt) -> None:
         """Nothing is left to be reported of this attempt; each is told once, if it ever ran."""
-        if not self._telemetry or attempt.told or not attempt.started:
+        if not self._telemetry.listeners or attempt.told or not attempt.started:
             return
         attempt.told = True
         claim = attempt.claim
@@ -49,9 +55,14 @@ class Observation:
             )
         )
 
+    def memory(self, worker: str, used_bytes: int, limit_bytes: int, *, restart: bool) -> None:
+        """How large the worker has grown, and whether it ends for that."""
+        if self._telemetry.listeners:
+            self._telemetry.on_event(WorkerMemory(worker, used_bytes, limit_bytes, restart))
+
     def beat(self, beat: WorkerBeat) -> None:
         """How busy the worker says it is."""
-        if self._telemetry:
+        if self._telemetry.listeners:
             self._telemetry.on_event(
                 WorkerSaturation(
                     worker=beat.worker_id,

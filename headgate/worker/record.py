@@ -95,6 +95,15 @@ class AttemptRecord:
             self._effects = AttemptEffects(self.hold, self.success)
         return self._effects
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether there is something to wait for, or to make sure of, once the handler is done."""
+        return (
+            self._children is not None
+            or self._trail is not None
+            or self.hold.state is not Holding.HELD
+        )
+
     async def finish(self) -> None:
         """Waits for what the handler has started, and makes sure that its effects are there.
 

@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from headgate.worker.attempt import Attempt, Stop
+from headgate.worker.attempt import Attempt
 from headgate.worker.config import WorkerConfig
+from headgate.worker.stop import Stop
 
 _STALE_SECONDS: Final = 1.0
 # Jobs that take no time are taken ahead in larger numbers than there are slots; anything that does

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -24,6 +24,12 @@ from headgate.worker.outcomes import (
     StaleCheckpoint,
 )
 from headgate.worker.record import stored_result
+from headgate.worker.stop import Stop
+
+DEADLINE_EXCEEDED: Final = "deadline exceeded"
+RELEASED: Final = "released: worker shutdown"
+NO_HANDLER: Final = "no handler registered"
+NO_HANDLER_SNOOZE_MS: Final = 30_000
 
 logger = logging.getLogger("headgate.worker")
 
@@ -37,7 +43,11 @@ class Verdict(msgspec.Struct, kw_only=True, frozen=True):
     result: Stored | None = None
 
 
-UNREPORTED = Verdict(outcome=None)
+SUCCESS: Final = Verdict(outcome=Outcome.SUCCESS)
+UNREPORTED: Final = Verdict(outcome=None)
+UNKNOWN_KIND: Final = Verdict(
+    outcome=Outcome.SNOOZE, error=NO_HANDLER, delay_ms=NO_HANDLER_SNOOZE_MS
+)
 
 
 def of_return(returned: Any, result: Stored | None) -> Verdict:
@@ -49,7 +59,20 @@ def of_return(returned: Any, result: Stored | None) -> Verdict:
         return of_control_flow(returned)
     if returned is not None:
         result = stored_result(returned)
-    return Verdict(outcome=Outcome.SUCCESS, result=result)
+    return SUCCESS if result is None else Verdict(outcome=Outcome.SUCCESS, result=result)
+
+
+def of_stop(stop: Stop, limit_ms: int) -> Verdict:
+    """Of an attempt that was told to end; `limit_ms` is the time it had."""
+    match stop:
+        case Stop.LEASE_LOST:
+            return UNREPORTED
+        case Stop.RELEASED:
+            return Verdict(outcome=Outcome.RATE_LIMITED, error=RELEASED)
+        case Stop.DEADLINE:
+            return Verdict(outcome=Outcome.SKIP, error=DEADLINE_EXCEEDED)
+        case Stop.TIMEOUT:
+            return Verdict(outcome=Outcome.RETRY, error=f"attempt timed out after {limit_ms} ms")
 
 
 def of_raise(

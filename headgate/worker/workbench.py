@@ -4,8 +4,8 @@ import contextvars
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headgate.model.job import Acknowledgement
 from headgate.store.store import Store
+from headgate.worker.handling import Handlings
 from headgate.worker.places import HandlerPlaces
 
 if TYPE_CHECKING:
@@ -23,11 +23,12 @@ class Workbench:
         places: HandlerPlaces,
         lost: Callable[["Attempt"], None],
         settled: Callable[["Attempt"], None],
-        ended: Callable[["Attempt", Acknowledgement | None], None],
+        ended: Callable[["Attempt"], None],
     ) -> None:
         self.worker_id = worker_id
         self.store = store
         self.places = places
+        self.handlings = Handlings(places)
         self.telemetry = places.telemetry
         self.tasks = places.tasks
         self.lost = lost
@@ -35,5 +36,3 @@ class Workbench:
         self.ended = ended
         # An attempt may be started by the end of another, whose variables are none of its business.
         self.variables = contextvars.copy_context()
-        # Kinds that were complained about already.
-        self.unknown_kinds: set[str] = set()

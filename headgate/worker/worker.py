@@ -2,19 +2,15 @@
 
 import asyncio
 import logging
-import os
-import secrets
-import socket
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
-from typing import Final
+from contextlib import nullcontext
 
 from headgate.client.application import Headgate
 from headgate.duties.loop import Loop, all_loops
-from headgate.duties.outage import Backoff, OutageLog
+from headgate.duties.outage import OutageLog
 from headgate.duties.runner import DutyRunner
-from headgate.model.errors import StoreError, StoreRefused, StoreUnavailable
-from headgate.model.job import Acknowledgement, Claim, WorkerBeat
+from headgate.model.errors import StoreUnavailable
+from headgate.model.job import Claim
 from headgate.store.store import Store
 from headgate.worker.acknowledgements import Acknowledgements
 from headgate.worker.attempt import Attempt
@@ -29,12 +25,11 @@ from headgate.worker.memory import MemoryGuard
 from headgate.worker.observation import Observation
 from headgate.worker.places import HandlerPlaces
 from headgate.worker.polling import PollWindow
+from headgate.worker.presence import Presence, new_worker_id
 from headgate.worker.relay import WorkflowRelay
 from headgate.worker.shutdown import Shutdown
 from headgate.worker.slots import Slots
-
-_START_FLOOR_MS: Final = 100
-_START_CEILING_MS: Final = 5_000
+from headgate.worker.startup import Startup
 
 logger = logging.getLogger("headgate.worker")
 
@@ -56,30 +51,36 @@ class Worker:
     ) -> None:
         """`duties` are all there are, unless given. The store stays the caller's to close."""
         self.config = config or WorkerConfig()
-        self.worker_id = self.config.worker_id or _new_worker_id()
+        self.worker_id = self.config.worker_id or new_worker_id()
         serve_workflows(app)
         self._app = app
         self._store = store
-        self._status = "running"
-        self._resigned = asyncio.Event()
         self._outage = OutageLog(logger)
         self._observation = Observation(app.telemetry)
-        self._event_loop: asyncio.AbstractEventLoop | None = None
         self._shutdown = Shutdown()
         self._window = PollWindow()
         self._slots = Slots(self.config)
         self._places = HandlerPlaces(app, self.config)
         self._deaths = Deaths(app.death_handlers)
         self._relay = WorkflowRelay(store)
+        self._startup = Startup(
+            app, store, self.config, shutdown=self._shutdown, outage=self._outage
+        )
+        self._presence = Presence(
+            self.config,
+            worker_id=self.worker_id,
+            slots=self._slots,
+            window=self._window,
+            observation=self._observation,
+        )
         self._memory = MemoryGuard(
             limit_bytes=self.config.memory_limit_bytes,
             interval_ms=self.config.memory_check_ms,
-            exceeded=self.shutdown,
+            sampled=self._memory_sampled,
         )
         self._acknowledgements = Acknowledgements(
             store,
             settled=self._settled,
-            taken=self._taken,
             outage=self._outage,
         )
         self._custody = Custody(
@@ -89,7 +90,7 @@ class Worker:
             lease_ms=self.config.lease_ms,
             slots=self._slots,
             acknowledgements=self._acknowledgements,
-            unreported=self._settled,
+            unreported=lambda attempt: self._settled(attempt, None),
         )
         self._admission = AdmissionLoop(
             store,
@@ -104,7 +105,7 @@ class Worker:
             store.settings,
             lease_ms=self.config.lease_ms,
             held=self._slots.held,
-            beat=self._beat,
+            beat=self._presence.beat,
             lost=self._custody.lost,
             command=self.obey,
             failed=self._heart_failed,
@@ -134,17 +135,18 @@ class Worker:
         `SchemaMissing` or `SchemaIncompatible` when it cannot work with this database, and
         `StoreUnavailable` at the end when reports could not be delivered: their jobs come back when
         their leases end. Raises `RegistrationError` when nobody has provided what a handler asks
-        for. A cancellation releases at once what runs. May be called once.
+        for, and for upcasts that lead nowhere. A cancellation releases at once what runs. May be
+        called once.
         """
-        if not await self._schema_checked():
+        if not await self._startup.ready():
             return
         self._app.bind(self._store)
         async with self._app.lifespan(self._app) if self._app.lifespan else nullcontext():
-            self._app.check_provided()
+            self._app.check_complete()
             await self._run()
 
     async def _run(self) -> None:
-        self._event_loop = asyncio.get_running_loop()
+        self._presence.begin()
         self._heartbeat.start()
         logger.info("worker %s takes jobs from %s", self.worker_id, ", ".join(self.config.queues))
         try:
@@ -211,7 +213,7 @@ class Worker:
 
     def resign(self) -> None:
         """Hands the duties over to other workers, until this one is started anew."""
-        self._resigned.set()
+        self._presence.resigned.set()
         self._heartbeat.beat_soon()
 
     def obey(self, command: str) -> None:
@@ -232,45 +234,19 @@ class Worker:
             case _:
                 logger.warning("unknown command %s", command)
 
-    async def _schema_checked(self) -> bool:
-        """Waits for the database, looks at its schema and makes the schedules known; false when
-        told to stop meanwhile.
-        """
-        backoff = Backoff(_START_FLOOR_MS, _START_CEILING_MS)
-        while not self._shutdown.draining:
-            try:
-                await self._store.check_schema()
-                await self._declare_schedules()
-            except StoreRefused:
-                raise
-            except StoreUnavailable as error:
-                self._outage.failed("start", error)
-                await self._shutdown.requested(backoff.next_ms())
-            else:
-                self._outage.succeeded()
-                return True
-        return False
-
-    async def _declare_schedules(self) -> None:
-        if self.config.sync_schedules:
-            self._app.bind(self._store)
-            pruned = await self._app.sync_schedules(prune=self.config.prune_schedules)
-            for schedule_id in pruned:
-                logger.warning("schedule %s is not declared any more: removed", schedule_id)
-
     async def _work(self, group: asyncio.TaskGroup) -> None:
         admission = group.create_task(self._admission.run(), name="headgate admission")
         listening = group.create_task(self._admission.listen(), name="headgate listener")
         flushing = group.create_task(self._acknowledgements.run(), name="headgate flusher")
         duties = group.create_task(self._run_duties(), name="headgate duties")
         memory = group.create_task(self._memory.run(), name="headgate memory")
-        looking = group.create_task(self._warn_of_unknown_kinds(), name="headgate kinds")
+        looking = group.create_task(self._startup.warn_of_unknown_kinds(), name="headgate kinds")
         await self._shutdown.requested()
         if self._failure is not None:
             raise self._failure
-        if self._status != "restarting":
+        if self._presence.status != "restarting":
             self._announce("terminating")
-        self._resigned.set()
+        self._presence.resigned.set()
         self._admission.close()
         listening.cancel()
         memory.cancel()
@@ -278,76 +254,41 @@ class Worker:
         await self._ending.drain(admission, flushing)
         await duties
 
-    def _taken(self, claim: Claim, report: Acknowledgement, state: str) -> None:
-        self._deaths.settled(claim, report, state)
-        self._relay.settled(claim, state)
-
-    async def _warn_of_unknown_kinds(self) -> None:
-        """Says what waits here that this worker cannot run; it is a look, and may fail."""
-        try:
-            waiting = await self._store.workers.waiting_kinds(self.config.queues)
-        except StoreError as error:
-            logger.info("the kinds that wait are not known: %s", error)
-            return
-        for kind in waiting:
-            if kind not in self._app.tasks:
-                logger.warning("jobs of kind %s wait, and this worker has no handler for it", kind)
-
     async def _run_duties(self) -> None:
-        if not self.config.duties:
-            return
-        running = asyncio.create_task(self._duties.run())
-        resigned = asyncio.create_task(self._resigned.wait())
-        try:
-            await asyncio.wait((running, resigned), return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                await running
-        finally:
-            resigned.cancel()
-            running.cancel()
-            await asyncio.wait((running,))
+        if self.config.duties:
+            await self._duties.run_until(self._presence.resigned)
 
     def _announce(self, status: str) -> None:
-        self._status = status
+        self._presence.status = status
         self._heartbeat.beat_soon()
 
     def _take(self, claims: Sequence[Claim]) -> None:
         self._observation.admitted(claims)
         self._custody.take(claims)
 
-    def _settled(self, attempt: Attempt) -> None:
+    def _settled(self, attempt: Attempt, state: str | None) -> None:
+        """Nothing is left to be said of this attempt; its job went to `state`, if it counted.
+
+        Runs for every job: who need not hear of it is not called.
+        """
         self._slots.settled(attempt)
-        self._observation.settled(attempt)
+        if state is not None:
+            if attempt.claim.headers:
+                self._relay.settled(attempt.claim, state)
+            if self._deaths.handlers and attempt.report is not None:
+                self._deaths.settled(attempt.claim, attempt.report, state)
+        if self._app.telemetry.listeners:
+            self._observation.settled(attempt)
 
-    def _beat(self) -> WorkerBeat:
-        """What the heartbeat says, in its thread; those who listen hear of it in ours."""
-        beat = self._current_beat()
-        if self._event_loop is not None:
-            with suppress(RuntimeError):
-                self._event_loop.call_soon_threadsafe(self._observation.beat, beat)
-        return beat
-
-    def _current_beat(self) -> WorkerBeat:
-        return WorkerBeat(
-            worker_id=self.worker_id,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            queues=self.config.queues,
-            concurrency=self.config.concurrency,
-            inflight=len(self._slots.held),
-            polls=self._window.polls,
-            empty_polls=self._window.empty_polls,
-            status=self._status,
-            duties_active=self.config.duties and not self._resigned.is_set(),
+    def _memory_sampled(self, used_bytes: int, *, too_much: bool) -> None:
+        self._observation.memory(
+            self.worker_id, used_bytes, self.config.memory_limit_bytes, restart=too_much
         )
+        if too_much:
+            self.shutdown()
 
     def _heart_failed(self, raised: BaseException) -> None:
         """Without renewals every job here would be taken for crashed: better to end."""
         logger.error("the heartbeat has failed", exc_info=raised)
         self._failure = raised
         self._shutdown.release()
-
-
-def _new_worker_id() -> str:
-    host = socket.gethostname().encode("ascii", "replace").decode()[:200]
-    return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"

@@ -22,6 +22,7 @@ from headgate.telemetry import (
     JobSpan,
     Quarantined,
     Telemetries,
+    WorkerMemory,
     WorkerSaturation,
 )
 from headgate.telemetry.opentelemetry import OpenTelemetry, trace_headers
@@ -34,6 +35,7 @@ EVENTS: list[Event] = [
     Quarantined("f", 3),
     Evicted("mail", 7),
     WorkerSaturation("w", 4, 8, 0.5, 0.25, 4, 1),
+    WorkerMemory("w", 900, 800, True),
 ]
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -60,6 +62,9 @@ def test_events_become_metrics_of_prometheus() -> None:
         ("headgate_worker_empty_poll_ratio", (("worker", "w"),)): 0.25,
         ("headgate_worker_inflight", (("worker", "w"),)): 4,
         ("headgate_worker_capacity", (("worker", "w"),)): 8,
+        ("headgate_worker_memory_bytes", (("worker", "w"),)): 900,
+        ("headgate_worker_memory_limit_bytes", (("worker", "w"),)): 800,
+        ("headgate_worker_restart_requests_total", (("worker", "w"),)): 1,
     }
     for (name, labels), value in expected.items():
         assert registry.get_sample_value(name, dict(labels)) == value
@@ -175,6 +180,9 @@ def test_events_become_metrics_of_opentelemetry() -> None:
         "headgate.worker.empty_poll_ratio",
         "headgate.worker.inflight",
         "headgate.worker.capacity",
+        "headgate.worker.memory",
+        "headgate.worker.memory_limit",
+        "headgate.worker.restarts",
     }
 
 

@@ -170,6 +170,48 @@ def test_older_versions_are_upcast_and_others_are_undecodable(app: Headgate) -> 
         mail.decode(b"{}", 2)
     with pytest.raises(RegistrationError, match="upcast from version 3"):
         mail.upcast(3)
+    with pytest.raises(RegistrationError, match="upcast from version 2 exists"):
+        mail.upcast(2, to=3)
+
+
+def test_upcasts_lead_from_version_to_version(app: Headgate) -> None:
+    @app.task("mail", version=4)
+    async def mail(payload: Mail) -> None: ...
+
+    @mail.upcast(1, to=2)
+    def with_a_recipient(encoded: bytes) -> dict[str, str]:
+        return {"recipient": msgspec.json.decode(encoded)["address"]}
+
+    @mail.upcast(3)
+    def named_to(encoded: bytes) -> dict[str, str]:
+        return {"to": msgspec.json.decode(encoded)["recipient"]}
+
+    with pytest.raises(RegistrationError, match="from version 1 leads to 2, and nothing leads on"):
+        app.check_complete()
+    with pytest.raises(UndecodablePayload, match="schema version 2 is unknown"):
+        mail.decode(b'{"address":"a@b"}', 1)
+
+    @mail.upcast(2, to=3)
+    def in_small_letters(encoded: bytes) -> bytes:
+        return encoded.lower()
+
+    app.check_complete()
+    assert mail.decode(b'{"address":"A@B"}', 1) == Mail("a@b")
+    assert mail.decode(b'{"recipient":"A@B"}', 2) == Mail("a@b")
+    assert mail.decode(b'{"recipient":"A@B"}', 3) == Mail("A@B")
+    with pytest.raises(UndecodablePayload, match="upcast from version 1"):
+        mail.decode(b"[]", 1)
+    with pytest.raises(UndecodablePayload, match="upcast from version 3"):
+        mail.decode(b'{"recipient":7}', 3)
+
+
+@pytest.mark.parametrize(("version", "to"), [(0, 2), (1, 1), (2, 1), (1, 4), (3, 3)])
+def test_an_upcast_leads_upwards(app: Headgate, version: int, to: int) -> None:
+    @app.task("mail", version=3)
+    async def mail(payload: Mail) -> None: ...
+
+    with pytest.raises(RegistrationError, match=f"upcast from version {version} does not lead"):
+        mail.upcast(version, to=to)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ import pytest
 from headgate import Headgate, Store, StoreSettings, WorkerConfig
 from headgate.model.job import Acknowledgement, Claim
 from headgate.model.lifecycle import Outcome
-from headgate.worker.attempt import Attempt, Stop
+from headgate.worker.attempt import Attempt
 from headgate.worker.places import HandlerPlaces
 from headgate.worker.slots import Rate, Slots
+from headgate.worker.stop import Stop
 from headgate.worker.workbench import Workbench
 
 
@@ -54,8 +55,8 @@ class Bench:
             ended=self._ended,
         )
 
-    def _ended(self, attempt: Attempt, report: Acknowledgement | None) -> None:
-        self.reports[attempt.claim.job_id] = report
+    def _ended(self, attempt: Attempt) -> None:
+        self.reports[attempt.claim.job_id] = attempt.report
         self.slots.settled(attempt)
         self.slots.ended(attempt)
 
