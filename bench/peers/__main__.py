@@ -1,89 +1,115 @@
 """`python -m bench.peers [--quick] [--json]`: enqueue and no-op jobs beside other queues.
 
-Every measurement runs in a fresh process on a fresh database of one server; the sides take turns.
-`jobs/s` compares rates, `cpu` the processor time per job of client and server together in
-microseconds. A ratio above one means that Headgate is ahead.
+Every measurement runs in fresh processes on a fresh database of one server; the sides take turns.
+`jobs/s` compares rates, `cpu` the processor time per job of clients and server together in
+microseconds. A drain begins with the workers connected and ends with the call of the last handler.
+A ratio above one means that Headgate is ahead.
 """
 
 import random
-import subprocess
-import sys
+import time
 from collections import defaultdict
+from contextlib import ExitStack
 
-import msgspec
-
-from bench.peers.child import Measurement
+from bench.peers.child import Fill, Measurement, Produce, Work
+from bench.peers.part import RunningPart, parts
+from bench.peers.side import PEERS, SIDES
+from bench.peers.tally import Tally, tally_file
 from bench.report import Figure, arguments, compare, print_figures
-from bench.server import BenchServer, bench_server
+from bench.server import BenchServer, bench_server, cpu_seconds_of
 
-PEERS = ("pgqueuer", "procrastinate")
-# Jobs per measurement, quick and full. A slow side gets fewer, its rate does not depend on it.
-WORKS = {
+# Jobs per measurement, quick and full.
+ENQUEUES = {
     "enqueue": (500, 3_000),
     "enqueue_concurrent": (1_000, 8_000),
     "enqueue_batch": (5_000, 20_000),
-    "drain_10": (4_000, 20_000),
-    "drain_100": (8_000, 30_000),
 }
-SLOW = {("procrastinate", "drain_10"), ("procrastinate", "drain_100")}
+# The same, with the concurrency of a worker and the number of workers, each in a process.
+DRAINS = {
+    "drain_10": ((4_000, 20_000), 10, 1),
+    "drain_100": ((8_000, 30_000), 100, 1),
+    "drain_100_in_4": ((8_000, 40_000), 100, 4),
+}
+MEASURES = (*ENQUEUES, *DRAINS)
+# A slow side gets fewer jobs, its rate does not depend on them.
+SLOW = ("chancy", "procrastinate")
+_PATIENCE_SECONDS = 300
 
 
-def run_once(server: BenchServer, side: str, work: str, jobs: int) -> tuple[float, float]:
+def enqueues(server: BenchServer, dsn: str, side: str, way: str, jobs: int) -> Measurement:
+    with parts(side, dsn, [Produce(way, jobs)]) as (producer,):
+        cpu = server.cpu_seconds()
+        producer.begin()
+        measured = producer.finish()
+        return Measurement(measured.seconds, measured.cpu_seconds + server.cpu_seconds() - cpu)
+
+
+def drains(
+    server: BenchServer, dsn: str, side: str, jobs: int, concurrency: int, workers: int
+) -> Measurement:
+    with parts(side, dsn, [Fill(jobs)]) as (filler,):
+        filler.begin()
+        filler.finish()
+    with ExitStack() as stack:
+        files = [stack.enter_context(tally_file()) for _ in range(workers)]
+        tallies = [Tally(file, jobs) for file in files]
+        work = [Work(str(file), jobs, concurrency) for file in files]
+        running = stack.enter_context(parts(side, dsn, work))
+        started, cpu = time.perf_counter(), _cpu(server, running)
+        for worker in running:
+            worker.begin()
+        while sum(tally.handled for tally in tallies) < jobs:
+            time.sleep(0.002)
+            assert time.perf_counter() - started < _PATIENCE_SECONDS, f"{side} does not finish"
+        return Measurement(time.perf_counter() - started, _cpu(server, running) - cpu)
+
+
+def measure(server: BenchServer, side: str, measure: str, *, quick: bool) -> tuple[float, float]:
     """Jobs per second, and microseconds of processor time per job."""
-    if (side, work) in SLOW:
-        jobs = max(1_000, jobs // 8 // 1_000 * 1_000)
     dsn = server.new_database()
-    child = subprocess.Popen(
-        [sys.executable, "-m", "bench.peers.child", side, work, dsn, str(jobs)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert child.stdin is not None
-    assert child.stdout is not None
     try:
-        assert child.stdout.readline() == "start\n", f"{side} failed at {work}"
-        server_cpu = server.cpu_seconds()
-        child.stdin.write("\n")
-        child.stdin.flush()
-        answer = child.stdout.readline()
-        server_cpu = server.cpu_seconds() - server_cpu
-        child.wait(timeout=30)
+        if measure in ENQUEUES:
+            jobs = ENQUEUES[measure][0 if quick else 1]
+            measured = enqueues(server, dsn, side, measure, jobs)
+        else:
+            sizes, concurrency, workers = DRAINS[measure]
+            jobs = sizes[0 if quick else 1]
+            if side in SLOW:
+                jobs = max(1_000, jobs // 8 // 1_000 * 1_000)
+            measured = drains(server, dsn, side, jobs, concurrency, workers)
     finally:
-        child.kill()
-        child.wait()
         server.drop_database(dsn)
-    measured = msgspec.json.decode(answer, type=Measurement)
-    cpu = measured.cpu_seconds + server_cpu
-    return measured.jobs / measured.seconds, cpu / measured.jobs * 1e6
+    return jobs / measured.seconds, measured.cpu_seconds / jobs * 1e6
+
+
+def _cpu(server: BenchServer, workers: list[RunningPart]) -> float:
+    return server.cpu_seconds() + sum(cpu_seconds_of(worker.pid) for worker in workers)
 
 
 def main() -> None:
-    options = arguments(__doc__.splitlines()[0])
-    rounds = 2 if options.quick else 5
+    options = arguments(__doc__.splitlines()[0], measures=MEASURES)
     rates: dict[tuple[str, str], list[float]] = defaultdict(list)
     costs: dict[tuple[str, str], list[float]] = defaultdict(list)
     with bench_server() as server:
-        for _ in range(rounds):
-            for work, sizes in WORKS.items():
-                for side in random.sample(["headgate", *PEERS], len(PEERS) + 1):
-                    rate, cost = run_once(server, side, work, sizes[0 if options.quick else 1])
-                    rates[side, work].append(rate)
-                    costs[side, work].append(cost)
+        for _ in range(2 if options.quick else 5):
+            for wanted in options.measure:
+                for side in random.sample(SIDES, len(SIDES)):
+                    rate, cost = measure(server, side, wanted, quick=options.quick)
+                    rates[side, wanted].append(rate)
+                    costs[side, wanted].append(cost)
     figures: list[Figure] = []
-    for work in WORKS:
+    for wanted in options.measure:
         for peer in PEERS:
-            figures.append(
-                compare(f"{work} jobs/s, {peer}", rates["headgate", work], rates[peer, work])
-            )
-            figures.append(
+            ours, other = ("headgate", wanted), (peer, wanted)
+            figures += [
+                compare(f"{wanted} jobs/s, {peer}", rates[ours], rates[other]),
                 compare(
-                    f"{work} cpu us/job, {peer}",
-                    costs["headgate", work],
-                    costs[peer, work],
+                    f"{wanted} cpu us/job, {peer}",
+                    costs[ours],
+                    costs[other],
                     less_is_better=True,
-                )
-            )
+                ),
+            ]
     print_figures(figures, as_json=options.json)
 
 

@@ -1,81 +1,121 @@
-"""One measurement in a process of its own: `python -m bench.peers.child SIDE WORK DSN JOBS`."""
+"""One part of a measurement in a process of its own: `python -m bench.peers.child SIDE DSN PART`.
+
+It says "ready", waits for a line, does its part and says what came of it, as JSON. A worker never
+does: it works until it is killed.
+"""
 
 import asyncio
 import logging
 import resource
 import sys
 import time
+from pathlib import Path
 
 import msgspec
 import uvloop
 
-from bench.peers.side import Side
+from bench.peers.side import Side, side_named
+from bench.peers.tally import Tally
 
 BATCH = 100
 PRODUCERS = 8
 
 
-class Measurement(msgspec.Struct):
+class Fill(msgspec.Struct, tag=True):
+    """Makes the schema, and enqueues jobs for others to run."""
+
     jobs: int
+
+
+class Produce(msgspec.Struct, tag=True):
+    """Enqueues as fast as it goes: one by one, by several at a time, or in batches."""
+
+    way: str
+    jobs: int
+
+
+class Pace(msgspec.Struct, tag=True):
+    """Enqueues at a steady rate; each job's number is the instant at which its enqueue began."""
+
+    jobs: int
+    per_second: float
+
+
+class Work(msgspec.Struct, tag=True):
+    """Runs a worker that counts in a tally of this many jobs."""
+
+    tally: str
+    jobs: int
+    concurrency: int
+
+
+class Measurement(msgspec.Struct):
     seconds: float
     cpu_seconds: float
 
 
-def side_named(name: str) -> Side:
-    if name == "headgate":
-        from bench.peers.headgate_side import HeadgateSide
-
-        return HeadgateSide()
-    if name == "pgqueuer":
-        from bench.peers.pgqueuer_side import PgqueuerSide
-
-        return PgqueuerSide()
-    from bench.peers.procrastinate_side import ProcrastinateSide
-
-    return ProcrastinateSide()
+Part = Fill | Produce | Pace | Work
 
 
-async def _enqueue_one_by_one(side: Side, jobs: int) -> None:
-    for _ in range(jobs):
-        await side.enqueue()
+async def _one_by_one(side: Side, jobs: int) -> None:
+    for number in range(jobs):
+        await side.enqueue(number)
 
 
-async def _enqueue_concurrently(side: Side, jobs: int) -> None:
-    await asyncio.gather(*(_enqueue_one_by_one(side, jobs // PRODUCERS) for _ in range(PRODUCERS)))
+async def _concurrently(side: Side, jobs: int) -> None:
+    await asyncio.gather(*(_one_by_one(side, jobs // PRODUCERS) for _ in range(PRODUCERS)))
 
 
-async def _enqueue_in_batches(side: Side, jobs: int) -> None:
-    for _ in range(jobs // BATCH):
-        await side.enqueue_batch(BATCH)
+async def _in_batches(side: Side, jobs: int, size: int = BATCH) -> None:
+    for _ in range(jobs // size):
+        await side.enqueue_batch(size)
 
 
-async def measure(name: str, work: str, dsn: str, jobs: int) -> Measurement:
-    side = side_named(name)
-    concurrency = int(work.removeprefix("drain_")) if work.startswith("drain_") else 10
-    await side.install(dsn)
-    await side.open(dsn, concurrency)
+WAYS = {
+    "enqueue": _one_by_one,
+    "enqueue_concurrent": _concurrently,
+    "enqueue_batch": _in_batches,
+}
+
+
+async def _paced(side: Side, jobs: int, per_second: float) -> None:
+    enqueuing = set()
+    begun = time.monotonic()
+    for position in range(jobs):
+        await asyncio.sleep(begun + position / per_second - time.monotonic())
+        # A slow answer must not hold up the jobs behind it.
+        enqueuing.add(asyncio.create_task(side.enqueue(time.monotonic_ns())))
+    await asyncio.gather(*enqueuing)
+
+
+async def take_part(side: Side, dsn: str, part: Part) -> Measurement:
+    if isinstance(part, Fill | Produce):
+        await side.install(dsn)
+    await side.open(dsn)
     try:
-        if work.startswith("drain_"):
-            for _ in range(jobs // 1000):
-                await side.enqueue_batch(1000)
-        else:
+        if isinstance(part, Produce):
             # The first use of a statement and of a connection pays for its preparation.
-            await _enqueue_concurrently(side, PRODUCERS)
-            await _enqueue_in_batches(side, BATCH)
-        started, cpu = time.perf_counter(), _own_cpu()
-        # The server's share is counted from this line to the next by the parent.
-        _say("start")
-        if work == "enqueue":
-            await _enqueue_one_by_one(side, jobs)
-        elif work == "enqueue_concurrent":
-            await _enqueue_concurrently(side, jobs)
-        elif work == "enqueue_batch":
-            await _enqueue_in_batches(side, jobs)
-        else:
-            await side.drain(jobs, concurrency)
-        return Measurement(jobs, time.perf_counter() - started, _own_cpu() - cpu)
+            await _concurrently(side, PRODUCERS)
+            await _in_batches(side, BATCH)
+        started, cpu = _begin()
+        match part:
+            case Fill(jobs=jobs):
+                await _in_batches(side, jobs, 1_000)
+            case Produce(way=way, jobs=jobs):
+                await WAYS[way](side, jobs)
+            case Pace(jobs=jobs, per_second=per_second):
+                await _paced(side, jobs, per_second)
+            case Work(tally=tally, jobs=jobs, concurrency=concurrency):
+                await side.work(concurrency, Tally(Path(tally), jobs).count)
+        return Measurement(time.perf_counter() - started, _own_cpu() - cpu)
     finally:
         await side.close()
+
+
+def _begin() -> tuple[float, float]:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    return time.perf_counter(), _own_cpu()
 
 
 def _own_cpu() -> float:
@@ -83,16 +123,10 @@ def _own_cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _say(line: str) -> None:
-    print(line, flush=True)
-    # The parent reads the server's clock before it lets us go on.
-    sys.stdin.readline()
-
-
 def main() -> None:
     logging.disable(logging.WARNING)
-    name, work, dsn, jobs = sys.argv[1:]
-    measured = uvloop.run(measure(name, work, dsn, int(jobs)))
+    name, dsn, part = sys.argv[1:]
+    measured = uvloop.run(take_part(side_named(name), dsn, msgspec.json.decode(part, type=Part)))
     print(msgspec.json.encode(measured).decode(), flush=True)
 
 

@@ -1,12 +1,7 @@
 """Headgate."""
 
-import asyncio
-
-import msgspec
-
-from bench.peers.side import PAYLOAD
+from bench.peers.side import Handled, Welcome
 from headgate.client.application import Headgate
-from headgate.model.envelope import Envelope
 from headgate.store.migration import upgrade
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
@@ -14,43 +9,33 @@ from headgate.worker.config import WorkerConfig
 from headgate.worker.worker import Worker
 
 
-class Welcome(msgspec.Struct):
-    user: int
-    template: str
-
-
 class HeadgateSide:
+    def __init__(self) -> None:
+        self._app = app = Headgate()
+        self._handled: Handled = lambda number: None
+
+        @app.task("noop")
+        async def noop(payload: Welcome) -> None:
+            self._handled(payload.number)
+
+        self._task = noop
+
     async def install(self, dsn: str) -> None:
         await upgrade(dsn)
 
-    async def open(self, dsn: str, concurrency: int) -> None:
+    async def open(self, dsn: str) -> None:
         self._store = await Store.open(StoreSettings(dsn=dsn))
+        self._app.bind(self._store)
 
     async def close(self) -> None:
         await self._store.close()
 
-    async def enqueue(self) -> None:
-        await self._store.producer.enqueue([Envelope(kind="noop", payload=PAYLOAD)])
+    async def enqueue(self, number: int) -> None:
+        await self._task.enqueue(Welcome(number))
 
     async def enqueue_batch(self, size: int) -> None:
-        await self._store.producer.enqueue(
-            [Envelope(kind="noop", payload=PAYLOAD) for _ in range(size)]
-        )
+        await self._app.enqueue_many([self._task.job(Welcome(0)) for _ in range(size)])
 
-    async def drain(self, jobs: int, concurrency: int) -> None:
-        app = Headgate()
-        left = jobs
-        done = asyncio.Event()
-
-        @app.task("noop")
-        async def noop(payload: Welcome) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                done.set()
-
-        worker = Worker(app, self._store, WorkerConfig(concurrency=concurrency))
-        running = asyncio.create_task(worker.run())
-        await done.wait()
-        worker.shutdown()
-        await running
+    async def work(self, concurrency: int, handled: Handled) -> None:
+        self._handled = handled
+        await Worker(self._app, self._store, WorkerConfig(concurrency=concurrency)).run()

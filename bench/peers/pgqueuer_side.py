@@ -1,10 +1,10 @@
 """pgqueuer, on a pool of asyncpg, with the largest batch that its limit of tasks allows."""
 
 import asyncpg
+import msgspec
 from pgqueuer import AsyncpgPoolDriver, Job, PgQueuer, Queries
-from pgqueuer.types import QueueExecutionMode
 
-from bench.peers.side import PAYLOAD
+from bench.peers.side import Handled, Welcome, decode
 
 
 class PgqueuerSide:
@@ -12,28 +12,26 @@ class PgqueuerSide:
         async with asyncpg.create_pool(dsn, min_size=1, max_size=2) as pool:
             await Queries(AsyncpgPoolDriver(pool)).install()
 
-    async def open(self, dsn: str, concurrency: int) -> None:
+    async def open(self, dsn: str) -> None:
         self._pool = await asyncpg.create_pool(dsn, min_size=2, max_size=10)
         self._queries = Queries(AsyncpgPoolDriver(self._pool))
 
     async def close(self) -> None:
         await self._pool.close()
 
-    async def enqueue(self) -> None:
-        await self._queries.enqueue("noop", PAYLOAD)
+    async def enqueue(self, number: int) -> None:
+        await self._queries.enqueue("noop", msgspec.json.encode(Welcome(number)))
 
     async def enqueue_batch(self, size: int) -> None:
-        await self._queries.enqueue(["noop"] * size, [PAYLOAD] * size, [0] * size)
+        payload = msgspec.json.encode(Welcome(0))
+        await self._queries.enqueue(["noop"] * size, [payload] * size, [0] * size)
 
-    async def drain(self, jobs: int, concurrency: int) -> None:
+    async def work(self, concurrency: int, handled: Handled) -> None:
         app = PgQueuer.from_asyncpg_pool(self._pool)
 
         @app.entrypoint("noop")
         async def noop(job: Job) -> None:
-            pass
+            assert job.payload is not None
+            handled(decode(job.payload).number)
 
-        await app.run(
-            batch_size=concurrency // 2,
-            max_concurrent_tasks=concurrency,
-            mode=QueueExecutionMode.drain,
-        )
+        await app.run(batch_size=concurrency // 2, max_concurrent_tasks=concurrency)

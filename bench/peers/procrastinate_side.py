@@ -2,23 +2,26 @@
 
 import procrastinate
 
-from bench.peers.side import PAYLOAD
+from bench.peers.side import Handled
 
 
 class ProcrastinateSide:
+    def __init__(self) -> None:
+        self._handled: Handled = lambda number: None
+
     async def install(self, dsn: str) -> None:
         app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=dsn))
         async with app.open_async():
             await app.schema_manager.apply_schema_async()
 
-    async def open(self, dsn: str, concurrency: int) -> None:
+    async def open(self, dsn: str) -> None:
         self._app = procrastinate.App(
             connector=procrastinate.PsycopgConnector(conninfo=dsn, min_size=2, max_size=10)
         )
 
         @self._app.task(name="noop")
-        async def noop(payload: str) -> None:
-            pass
+        async def noop(number: int, template: str) -> None:
+            self._handled(number)
 
         self._task = noop
         await self._app.open_async()
@@ -26,13 +29,13 @@ class ProcrastinateSide:
     async def close(self) -> None:
         await self._app.close_async()
 
-    async def enqueue(self) -> None:
-        await self._task.defer_async(payload=PAYLOAD.decode())
+    async def enqueue(self, number: int) -> None:
+        await self._task.defer_async(number=number, template="welcome")
 
     async def enqueue_batch(self, size: int) -> None:
-        await self._task.batch_defer_async(*({"payload": PAYLOAD.decode()} for _ in range(size)))
+        job = {"number": 0, "template": "welcome"}
+        await self._task.batch_defer_async(*([job] * size))
 
-    async def drain(self, jobs: int, concurrency: int) -> None:
-        await self._app.run_worker_async(
-            concurrency=concurrency, wait=False, install_signal_handlers=False
-        )
+    async def work(self, concurrency: int, handled: Handled) -> None:
+        self._handled = handled
+        await self._app.run_worker_async(concurrency=concurrency, install_signal_handlers=False)

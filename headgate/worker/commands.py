@@ -6,8 +6,6 @@ language; everything else it prints is kept as the log of the attempt.
 
 import asyncio
 import base64
-import os
-import signal
 from contextlib import suppress
 from typing import Final
 
@@ -19,6 +17,7 @@ from headgate.model.job import Claim
 from headgate.model.lifecycle import Outcome
 from headgate.model.texts import clean
 from headgate.worker.context import JobContext
+from headgate.worker.guard import ProcessGuard
 from headgate.worker.outcomes import RATE_LIMITED_DELAY_MS
 from headgate.worker.verdicts import Verdict
 
@@ -44,11 +43,13 @@ class Ending(msgspec.Struct):
 _decode: Final = msgspec.json.Decoder(Ending).decode
 
 
-async def run_command(command: Command, claim: Claim, context: JobContext) -> Verdict:
+async def run_command(
+    command: Command, claim: Claim, context: JobContext, guard: ProcessGuard
+) -> Verdict:
     """Runs the program and waits for it; how it says that the job ended.
 
-    Cancelled, it kills the program and all that it has started in its session. Raises
-    `CommandFailed`, and `OSError` when there is no such program.
+    Cancelled, it kills the program and all that it has started in its session; `guard` does so when
+    the worker is killed. Raises `CommandFailed`, and `OSError` when there is no such program.
     """
     process = await asyncio.create_subprocess_exec(
         *command.arguments,
@@ -62,14 +63,14 @@ async def run_command(command: Command, claim: Claim, context: JobContext) -> Ve
     assert process.stdout is not None
     assert process.stderr is not None
     try:
+        guard.watch(process.pid)
         said, complained, _ = await asyncio.gather(
             _read(process.stdout), _read(process.stderr), _tell(process.stdin, document(claim))
         )
         status = await process.wait()
     finally:
         # Also what it left behind: nothing of an attempt outlives it.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        guard.end(process.pid)
         await process.wait()
     return _judge(status, said, complained, context)
 

@@ -55,7 +55,7 @@ class Handlings(dict[str, Handling]):
 def handling_of(task: Task[Any], places: HandlerPlaces) -> Handling:
     """How the attempts of a task are handled."""
     if isinstance(task, CommandTask):
-        return partial(_run_command, task)
+        return partial(_run_command, task, places)
     if task.execution is Execution.PROCESS:
         return partial(_run_in_process, task, places)
     dressed = task.signature.dependencies or places.middleware
@@ -68,8 +68,9 @@ async def _leave_to_others(attempt: "Attempt") -> Verdict:
     return UNKNOWN_KIND
 
 
-async def _run_command(task: CommandTask, attempt: "Attempt") -> Verdict:
-    return await run_command(task.command, attempt.claim, JobContext(attempt.recorded(task)))
+async def _run_command(task: CommandTask, places: HandlerPlaces, attempt: "Attempt") -> Verdict:
+    context = JobContext(attempt.recorded(task))
+    return await run_command(task.command, attempt.claim, context, places.guard)
 
 
 async def _run_in_process(task: Task[Any], places: HandlerPlaces, attempt: "Attempt") -> Verdict:

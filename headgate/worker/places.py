@@ -5,6 +5,7 @@ import os
 from headgate.client.application import Headgate
 from headgate.worker.batches import Batches
 from headgate.worker.config import WorkerConfig
+from headgate.worker.guard import ProcessGuard
 from headgate.worker.processes import HandlerProcesses
 from headgate.worker.stuck import StuckWatch
 from headgate.worker.threads import HandlerThreads
@@ -19,7 +20,8 @@ class HandlerPlaces:
         self.middleware = app.middleware
         self.telemetry = app.telemetry
         self.threads = HandlerThreads(config.threads or config.concurrency)
-        self.processes = HandlerProcesses(config.processes or os.cpu_count() or 1)
+        self.guard = ProcessGuard()
+        self.processes = HandlerProcesses(config.processes or os.cpu_count() or 1, self.guard)
         self.batches = Batches()
         self.stuck = StuckWatch(config.stuck_after_ms)
 
@@ -27,3 +29,4 @@ class HandlerPlaces:
         """Ends what waits for work; what still works ends after it."""
         self.threads.close()
         await self.processes.close()
+        self.guard.close()

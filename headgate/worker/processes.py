@@ -3,13 +3,13 @@
 import asyncio
 import os
 import sys
-from contextlib import suppress
 from typing import Any, Final
 
 from headgate.client.task import Task
 from headgate.model.errors import StoreError
 from headgate.model.job import Claim
 from headgate.worker import child_protocol as protocol
+from headgate.worker.guard import ProcessGuard
 from headgate.worker.record import AttemptRecord
 from headgate.worker.verdicts import UNREPORTED, Verdict
 
@@ -19,7 +19,9 @@ _STREAM_LIMIT: Final = 1_048_576
 class HandlerProcesses:
     """At most `size` processes, each of which runs one job at a time and is used again."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, guard: ProcessGuard) -> None:
+        """`guard` sees to it that they end with the worker."""
+        self._guard = guard
         self._room = asyncio.Semaphore(size)
         self._idle: list[_Child] = []
 
@@ -30,7 +32,7 @@ class HandlerProcesses:
         nothing is reported, as if the worker had died.
         """
         async with self._room:
-            child = self._idle.pop() if self._idle else await _Child.start()
+            child = self._idle.pop() if self._idle else await _Child.start(self._guard)
             try:
                 verdict = await child.run(task, claim, record)
             except BaseException:
@@ -51,15 +53,17 @@ class HandlerProcesses:
 class _Child:
     """One process."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, guard: ProcessGuard) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         self._process = process
+        self._guard = guard
+        guard.watch(process.pid)
         self._writing = process.stdin
         self._reading = process.stdout
 
     @classmethod
-    async def start(cls) -> "_Child":
+    async def start(cls, guard: ProcessGuard) -> "_Child":
         return cls(
             await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -73,7 +77,8 @@ class _Child:
                     **os.environ,
                     "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
                 },
-            )
+            ),
+            guard,
         )
 
     async def run(self, task: Task[Any], claim: Claim, record: AttemptRecord) -> Verdict | None:
@@ -100,8 +105,7 @@ class _Child:
             return None
 
     async def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            self._process.kill()
+        self._guard.end(self._process.pid)
         await self._process.wait()
 
     async def _say(self, message: protocol.FromWorker) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from headgate import Envelope, Headgate, RegistrationError, Store, Worker, WorkerConfig
+from headgate.worker.guard import ProcessGuard
 from tests.store.rows import Observer, job_row
 from tests.worker import busy
 from tests.worker.conftest import QUICK, StartProcess
@@ -119,33 +121,56 @@ async def test_a_process_is_killed_when_its_time_is_over(
     await reaches(observer, after.id, "completed")
 
 
-SLEEPER = """
-import os, time
+SLEEPERS = """
+import os, subprocess, time
 from headgate import Headgate
 
 app = Headgate()
 
 
-@app.task("sleeps", process=True)
-def sleeps(path: str) -> None:
+def told(path, *pids):
     with open(path + ".part", "w") as file:
-        file.write(str(os.getpid()))
+        file.write(" ".join(map(str, pids)))
     os.rename(path + ".part", path)
+
+
+@app.task("sleeps", process=True)
+def sleeps() -> None:
+    told("handler", os.getpid(), subprocess.Popen(["sleep", "300"]).pid)
     time.sleep(300)
+
+
+sleep = "sleep 300 & echo $$ $! > part && mv part program && wait"
+app.isolated("program", ["sh", "-c", sleep], inherit_env=True)
 """
 
 
-async def test_processes_do_not_outlive_a_worker_that_is_killed(
+async def test_nothing_that_a_worker_has_started_outlives_it_when_it_is_killed(
     start_process: StartProcess, store: Store, tmp_path: Path
 ) -> None:
-    path = tmp_path / "pid"
-    await store.producer.enqueue([Envelope(kind="sleeps", payload=json.dumps(str(path)).encode())])
-    process = start_process(SLEEPER)
-    await eventually(path.exists)
-    pid = int(path.read_text())
-    assert is_alive(pid)
+    paths = [tmp_path / "handler", tmp_path / "program"]
+    await store.producer.enqueue(
+        [Envelope(kind=kind, payload=b"{}") for kind in ("sleeps", "program")]
+    )
+    process = start_process(SLEEPERS)
+    await eventually(lambda: all(path.exists() for path in paths))
+    pids = [int(pid) for path in paths for pid in path.read_text().split()]
+    assert len(pids) == 4
+    assert all(is_alive(pid) for pid in pids)
     process.signal(signal.SIGKILL)
-    await eventually(lambda: not is_alive(pid))
+    await eventually(lambda: not any(is_alive(pid) for pid in pids))
+
+
+def test_a_guardian_that_was_killed_is_replaced() -> None:
+    guard = ProcessGuard()
+    sleepers = [subprocess.Popen(["sleep", "300"], start_new_session=True) for _ in range(2)]
+    guard.watch(sleepers[0].pid)
+    assert guard._guardian is not None
+    guard._guardian.kill()
+    guard._guardian.wait()
+    guard.watch(sleepers[1].pid)
+    guard.close()
+    assert [sleeper.wait(10) for sleeper in sleepers] == [-signal.SIGKILL, -signal.SIGKILL]
 
 
 def is_alive(pid: int) -> bool:
