@@ -5,6 +5,7 @@ from headgate.client.application import Headgate
 from headgate.store.migration import upgrade
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
+from headgate.worker.collector import spare_collector
 from headgate.worker.config import WorkerConfig
 from headgate.worker.worker import Worker
 
@@ -38,4 +39,6 @@ class HeadgateSide:
 
     async def work(self, concurrency: int, handled: Handled) -> None:
         self._handled = handled
+        # As the command `headgate worker` does.
+        spare_collector()
         await Worker(self._app, self._store, WorkerConfig(concurrency=concurrency)).run()

@@ -1,7 +1,6 @@
 """`headgate worker`: run the handlers of an application."""
 
 import asyncio
-import gc
 import logging
 import os
 import sys
@@ -17,14 +16,12 @@ from headgate.model.errors import HeadgateError, InvalidRequest
 from headgate.model.retention import RetentionPeriods
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
+from headgate.worker.collector import spare_collector
 from headgate.worker.config import WorkerConfig
 from headgate.worker.signals import obeying_signals
 from headgate.worker.worker import Worker
 
 EXIT_FAILED: Final = 1
-
-# A worker makes many short-lived objects and few cycles; the default looks for those every 700.
-_GC_THRESHOLD: Final = 20_000
 
 
 def worker(
@@ -108,9 +105,7 @@ def worker(
     settings = _settings(app, dsn)
     if metrics_port is not None:
         serve_metrics(app, metrics_host, metrics_port)
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_GC_THRESHOLD)
+    spare_collector()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_run(app, settings, config))
 

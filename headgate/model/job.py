@@ -1,6 +1,8 @@
 """The structs that flow unchanged between the wire, the worker and the rows.
 
 Times are milliseconds since the epoch on the database's clock; durations are milliseconds.
+What there is of every attempt is unknown to the garbage collector: none of it can be part of a
+cycle, and looking for cycles in thousands of them takes longer than the jobs do.
 """
 
 from typing import Any
@@ -10,7 +12,7 @@ import msgspec
 from headgate.model.lifecycle import Outcome
 
 
-class Lease(msgspec.Struct, frozen=True):
+class Lease(msgspec.Struct, frozen=True, gc=False):
     """The right to report on one attempt of one job.
 
     `fence` grows with every entry into `running`, so an old holder can never pass for a new one
@@ -22,7 +24,7 @@ class Lease(msgspec.Struct, frozen=True):
     fence: int
 
 
-class Claim(msgspec.Struct):
+class Claim(msgspec.Struct, gc=False):
     """One admitted job with everything a worker needs to run it, in the order of the columns."""
 
     job_id: str
@@ -73,14 +75,14 @@ class Enqueued(msgspec.Struct, frozen=True):
     replayed: bool = False
 
 
-class Stored(msgspec.Struct, frozen=True):
+class Stored(msgspec.Struct, frozen=True, gc=False):
     """Bytes that a handler published, with the version of their own format (1..2147483647)."""
 
     schema_version: int
     bytes: bytes
 
 
-class Acknowledgement(msgspec.Struct, kw_only=True, frozen=True):
+class Acknowledgement(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     """How one attempt ended, as the holder of its lease reports it.
 
     `delay_ms` is required for `snooze` and overrides the backoff of `retry`; with `rate_limited`
@@ -96,7 +98,7 @@ class Acknowledgement(msgspec.Struct, kw_only=True, frozen=True):
     result: Stored | None = None
 
 
-class Settlement(msgspec.Struct, frozen=True):
+class Settlement(msgspec.Struct, frozen=True, gc=False):
     """The answer to one acknowledgement: the state the job went to, `deleted` when its row is
     gone, or None when the lease was no longer held and nothing changed.
     """

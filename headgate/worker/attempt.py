@@ -13,12 +13,13 @@ from headgate.model.errors import StoreError
 from headgate.model.job import Acknowledgement, Claim
 from headgate.model.lifecycle import Outcome
 from headgate.worker.context import JobContext
+from headgate.worker.handling import leave_to_others
 from headgate.worker.hold import Hold, Holding
 from headgate.worker.record import AttemptRecord
 from headgate.worker.running import running
 from headgate.worker.stop import Stop
 from headgate.worker.stuck import stack_of_task, stack_of_thread
-from headgate.worker.verdicts import Verdict, of_raise, of_stop
+from headgate.worker.verdicts import UNREPORTED, Verdict, of_raise, of_stop
 from headgate.worker.workbench import Workbench
 
 _ROLLBACK_SECONDS: Final = 1.0
@@ -54,6 +55,7 @@ class Attempt:
         self._limit_ms = 0
         self._stop: Stop | None = None
         self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def started(self) -> bool:
@@ -154,46 +156,39 @@ class Attempt:
 
     async def _run(self) -> None:
         self._entered = True
+        claim = self.claim
         verdict: Verdict | None = None
+        handling = self._bench.handlings[claim.kind]
+        if (claim.timeout_ms or claim.deadline_ms) and handling is not leave_to_others:
+            self._limit()
         if self._stop is None:
             running.set(self)
             try:
-                verdict = await self._handled()
+                verdict = await handling(self)
             except BaseException as raised:
                 # Whatever it is, it ends this attempt and nothing else.
-                if self._stop is None:
-                    task = self._bench.tasks[self.claim.kind]
-                    verdict = of_raise(raised, task, self.claim.job_id, lambda: self.context)
+                verdict = await self._failed(raised)
+        if self._timer is not None:
+            self._timer.cancel()
         if self._stop is not None:
             verdict = of_stop(self._stop, self._limit_ms)
-        assert verdict is not None
-        report = self._reported(verdict)
+        report = self._reported(verdict or UNREPORTED)
         record = self.record
         if record is not None and record.hold.state is not Holding.HELD:
             report = await self._without_lease(record, report)
         self._end(report)
 
-    async def _handled(self) -> Verdict:
-        """Runs the handler within its time, and ends what it has left behind when it fails."""
-        claim = self.claim
-        timer = None
-        if claim.timeout_ms or claim.deadline_ms:
-            self._limit_ms, reason = self._limit()
-            if self._limit_ms <= 0:
-                return of_stop(Stop.DEADLINE, self._limit_ms)
-            loop = asyncio.get_running_loop()
-            timer = loop.call_later(self._limit_ms / 1000, self.stop, reason)
+    async def _failed(self, raised: BaseException) -> Verdict | None:
+        """Ends what the handler has started; None when the attempt was told to end."""
         try:
-            return await self._bench.handlings[claim.kind](self)
-        except BaseException:
             if self.record is not None:
-                failure = await self.record.give_up()
-                if failure is not None and self._stop is None:
-                    raise failure from None
-            raise
-        finally:
-            if timer is not None:
-                timer.cancel()
+                raised = await self.record.give_up() or raised
+        except BaseException as another:
+            raised = another
+        if self._stop is not None:
+            return None
+        task = self._bench.tasks[self.claim.kind]
+        return of_raise(raised, task, self.claim.job_id, lambda: self.context)
 
     async def _without_lease(
         self, record: AttemptRecord, report: Acknowledgement | None
@@ -243,17 +238,22 @@ class Attempt:
             self._context = self.record = None
         self._bench.ended(self)
 
-    def _limit(self) -> tuple[int, Stop]:
-        """How long this attempt may run, and what it is that ends then.
+    def _limit(self) -> None:
+        """Has the attempt stopped when its time is over, which it may be already.
 
         The deadline is an instant of the database's clock; the claim says what that clock showed.
         """
         claim = self.claim
         waited_ms = int((time.monotonic() - self.taken_at) * 1000)
-        left_ms = claim.deadline_ms - claim.claimed_at_ms - waited_ms
-        if not claim.deadline_ms or 0 < claim.timeout_ms < left_ms:
-            return claim.timeout_ms, Stop.TIMEOUT
-        return left_ms, Stop.DEADLINE
+        reason = Stop.DEADLINE
+        self._limit_ms = claim.deadline_ms - claim.claimed_at_ms - waited_ms
+        if not claim.deadline_ms or 0 < claim.timeout_ms < self._limit_ms:
+            reason, self._limit_ms = Stop.TIMEOUT, claim.timeout_ms
+        if self._limit_ms <= 0:
+            self._stop = self._stop or reason
+        else:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._limit_ms / 1000, self.stop, reason)
 
     def _left(self, state: Holding) -> None:
         """The handler has no lease any more, or soon will have none. From any thread."""

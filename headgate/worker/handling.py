@@ -49,7 +49,7 @@ class Handlings(dict[str, Handling]):
             self._unknown.add(kind)
             logger.warning("no handler registered for kind %s; its jobs wait", kind)
         # Not kept: a task may be registered yet.
-        return _leave_to_others
+        return leave_to_others
 
 
 def handling_of(task: Task[Any], places: HandlerPlaces) -> Handling:
@@ -64,7 +64,8 @@ def handling_of(task: Task[Any], places: HandlerPlaces) -> Handling:
     return _with_context(task) if task.signature.takes_context else _alone(task)
 
 
-async def _leave_to_others(attempt: "Attempt") -> Verdict:
+async def leave_to_others(attempt: "Attempt") -> Verdict:
+    """How a job is handled that this worker has no task for, whatever else may be said of it."""
     return UNKNOWN_KIND
 
 
