@@ -57,6 +57,7 @@ demo: setup
 
 bench: .venv/.bench
 	$(BIN)/python -m bench.peers
+	$(BIN)/python -m bench.latency
 	$(BIN)/python -m bench.gate
 	$(BIN)/python -m bench.writes
 	$(BIN)/python -m bench.reads
