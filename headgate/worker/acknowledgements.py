@@ -76,9 +76,11 @@ class Acknowledgements:
                 self._arrived.clear()
                 await self._arrived.wait()
                 continue
-            batch = [self._reports.popleft() for _ in range(min(_BATCH, len(self._reports)))]
             try:
-                await self._send(batch)
+                # Not by a name: between two batches nothing of the last one is kept.
+                await self._send(
+                    [self._reports.popleft() for _ in range(min(_BATCH, len(self._reports)))]
+                )
             except StoreUnavailable as error:
                 self._outage.failed("acknowledgement", error)
                 await asyncio.sleep(self._failing.next_ms() / 1000)

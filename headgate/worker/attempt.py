@@ -59,7 +59,7 @@ class Attempt:
 
     @property
     def started(self) -> bool:
-        return self._task is not None
+        return self.started_at > 0
 
     @property
     def context(self) -> JobContext | None:
@@ -177,6 +177,8 @@ class Attempt:
         if record is not None and record.hold.state is not Holding.HELD:
             report = await self._without_lease(record, report)
         self._end(report)
+        # The context of the task refers to this attempt, see above.
+        self._task = None
 
     async def _failed(self, raised: BaseException) -> Verdict | None:
         """Ends what the handler has started; None when the attempt was told to end."""

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import sys
 import traceback
+import weakref
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -27,10 +28,12 @@ class StuckWatch:
     def told_to_end(self, attempt: "Attempt") -> None:
         """Begins to wait, on the worker's event loop."""
         loop = asyncio.get_running_loop()
-        loop.call_later(self._after_ms / 1000, self._look, attempt)
+        # Most of them end at once, and need not be remembered for that.
+        loop.call_later(self._after_ms / 1000, self._look, weakref.ref(attempt))
 
-    def _look(self, attempt: "Attempt") -> None:
-        if attempt.running:
+    def _look(self, told: "weakref.ref[Attempt]") -> None:
+        attempt = told()
+        if attempt is not None and attempt.running:
             logger.warning(
                 "job %s (%s) still runs %d ms after it was told to end: %s\n%s",
                 attempt.claim.job_id,
