@@ -2,10 +2,12 @@
 
 A notification takes a lock of the whole database until its commit, so it does not ride on the
 producers' transactions: they leave the name of the queue here, and one task sends what has
-gathered, each queue once per interval. A lost notification costs a poll interval and nothing else.
+gathered, each queue once per interval. Whoever enqueues less often than that waits for nothing. A
+lost notification costs a poll interval and nothing else.
 """
 
 import asyncio
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
@@ -14,7 +16,7 @@ from headgate.model.errors import StoreError
 from headgate.queries.wakeups import notify, wakeup_channel
 from headgate.store.database import Database, Session
 
-_INTERVAL_MS: Final = 10
+_INTERVAL_SECONDS: Final = 0.005
 
 
 class Notifier:
@@ -43,10 +45,11 @@ class Notifier:
     async def _send(self) -> None:
         try:
             while self._woken:
+                begun = time.monotonic()
                 queues, self._woken = sorted(self._woken), set()
                 with suppress(StoreError):
                     await self._database.fetch(self._statement, {"queues": queues})
-                await asyncio.sleep(_INTERVAL_MS / 1000)
+                await asyncio.sleep(begun + _INTERVAL_SECONDS - time.monotonic())
         finally:
             self._sending = None
 

@@ -11,6 +11,7 @@ from headgate.telemetry.events import (
     Evicted,
     JobSpan,
     Quarantined,
+    Rejected,
     WorkerMemory,
     WorkerSaturation,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "Evicted",
     "JobSpan",
     "Quarantined",
+    "Rejected",
     "Span",
     "Telemetries",
     "Telemetry",

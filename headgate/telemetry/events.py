@@ -16,6 +16,17 @@ class Admitted(msgspec.Struct, frozen=True, tag=True):
     count: int
 
 
+class Rejected(msgspec.Struct, frozen=True, tag=True):
+    """Handlers gave back `count` jobs of a queue for want of room elsewhere, as `policy` says.
+
+    What the gate itself holds back was never handed out, and is not among these.
+    """
+
+    queue: str
+    policy: str
+    count: int
+
+
 class Completed(msgspec.Struct, frozen=True, tag=True):
     """A job of this kind succeeded after `ms`, and the store has confirmed it."""
 
@@ -80,5 +91,12 @@ class WorkerMemory(msgspec.Struct, frozen=True, tag=True):
 
 
 Event: TypeAlias = (
-    Admitted | Completed | JobSpan | Quarantined | Evicted | WorkerSaturation | WorkerMemory
+    Admitted
+    | Rejected
+    | Completed
+    | JobSpan
+    | Quarantined
+    | Evicted
+    | WorkerSaturation
+    | WorkerMemory
 )

@@ -23,6 +23,7 @@ from headgate.telemetry.events import (
     Evicted,
     JobSpan,
     Quarantined,
+    Rejected,
     WorkerMemory,
     WorkerSaturation,
 )
@@ -44,6 +45,7 @@ class OpenTelemetry:
         self._tracer = trace.get_tracer(_NAME, tracer_provider=tracer_provider)
         meter = metrics.get_meter(_NAME, meter_provider=meter_provider)
         self._admitted = meter.create_counter("headgate.jobs.admitted")
+        self._rejected = meter.create_counter("headgate.jobs.rejected")
         self._completed = meter.create_counter("headgate.jobs.completed")
         self._quarantined = meter.create_counter("headgate.jobs.quarantined")
         self._evicted = meter.create_counter("headgate.jobs.evicted")
@@ -60,6 +62,10 @@ class OpenTelemetry:
         match event:
             case Admitted():
                 self._admitted.add(event.count, {"headgate.queue": event.queue})
+            case Rejected():
+                self._rejected.add(
+                    event.count, {"headgate.queue": event.queue, "headgate.policy": event.policy}
+                )
             case Completed():
                 self._completed.add(1, {"headgate.kind": event.kind})
             case JobSpan():

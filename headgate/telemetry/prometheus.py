@@ -16,6 +16,7 @@ from headgate.telemetry.events import (
     Evicted,
     JobSpan,
     Quarantined,
+    Rejected,
     WorkerMemory,
     WorkerSaturation,
 )
@@ -32,6 +33,12 @@ class PrometheusTelemetry:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._admitted = Counter(
             "headgate_jobs_admitted", "Jobs that were admitted.", ["queue"], registry=None
+        )
+        self._rejected = Counter(
+            "headgate_jobs_rejected",
+            "Jobs that handlers gave back.",
+            ["queue", "policy"],
+            registry=None,
         )
         self._completed = Counter(
             "headgate_jobs_completed", "Jobs that succeeded.", ["kind"], registry=None
@@ -78,6 +85,8 @@ class PrometheusTelemetry:
         match event:
             case Admitted():
                 self._admitted.labels(event.queue).inc(event.count)
+            case Rejected():
+                self._rejected.labels(event.queue, event.policy).inc(event.count)
             case Completed():
                 self._completed.labels(event.kind).inc()
             case JobSpan():

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from headgate.model.job import Claim, WorkerBeat
 from headgate.model.lifecycle import Outcome
@@ -10,13 +11,16 @@ from headgate.telemetry.events import (
     Admitted,
     Completed,
     JobSpan,
+    Rejected,
     WorkerMemory,
     WorkerSaturation,
 )
 from headgate.telemetry.telemetry import Telemetries
 from headgate.worker.attempt import Attempt
 
-LEASE_LOST = "lease_lost"
+LEASE_LOST: Final = "lease_lost"
+RATE_CLASS: Final = "rate_class"
+"""The policy for which handlers give jobs back: what `RateLimited` stands for."""
 
 
 class Observation:
@@ -42,6 +46,8 @@ class Observation:
         ran_ms = int(((attempt.ended_at or time.monotonic()) - attempt.started_at) * 1000)
         if outcome == Outcome.SUCCESS:
             self._telemetry.on_event(Completed(claim.kind, ran_ms))
+        elif outcome == Outcome.RATE_LIMITED and not attempt.stop_reason:
+            self._telemetry.on_event(Rejected(claim.queue, RATE_CLASS, 1))
         self._telemetry.on_event(
             JobSpan(
                 job_id=claim.job_id,

@@ -21,6 +21,7 @@ from headgate.telemetry import (
     Evicted,
     JobSpan,
     Quarantined,
+    Rejected,
     Telemetries,
     WorkerMemory,
     WorkerSaturation,
@@ -30,6 +31,7 @@ from headgate.telemetry.prometheus import PrometheusTelemetry
 
 EVENTS: list[Event] = [
     Admitted("mail", 3),
+    Rejected("mail", "rate_class", 2),
     Completed("send", 120),
     JobSpan("j", "send", "mail", 0, "success", 1_000, 120),
     Quarantined("f", 3),
@@ -55,6 +57,7 @@ def test_events_become_metrics_of_prometheus() -> None:
         telemetry.on_event(event)
     expected = {
         ("headgate_jobs_admitted_total", (("queue", "mail"),)): 3,
+        ("headgate_jobs_rejected_total", (("queue", "mail"), ("policy", "rate_class"))): 2,
         ("headgate_jobs_completed_total", (("kind", "send"),)): 1,
         ("headgate_jobs_quarantined_total", ()): 1,
         ("headgate_jobs_evicted_total", (("queue", "mail"),)): 7,
@@ -172,6 +175,7 @@ def test_events_become_metrics_of_opentelemetry() -> None:
     assert (attributes, utilization.value) == ({"headgate.worker": "w"}, 0.5)
     assert set(metrics) == {
         "headgate.jobs.admitted",
+        "headgate.jobs.rejected",
         "headgate.jobs.completed",
         "headgate.jobs.quarantined",
         "headgate.jobs.evicted",

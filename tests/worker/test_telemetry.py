@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from urllib.request import urlopen
 
-from headgate import Headgate, JobContext, Skip, Snooze, Store
+from headgate import Headgate, JobContext, RateLimited, Skip, Snooze, Store
 from headgate.duties.reclaimer import Reclaimer
 from headgate.duties.retention import Evictions
 from headgate.model.envelope import Envelope
@@ -18,6 +18,7 @@ from headgate.telemetry import (
     Evicted,
     JobSpan,
     Quarantined,
+    Rejected,
     WorkerSaturation,
 )
 from headgate.testing import advance_time
@@ -96,17 +97,22 @@ async def test_every_attempt_is_told_once_with_how_it_ended(
     async def later() -> None:
         raise Snooze(delay_ms=60_000)
 
+    @app.task("full")
+    async def full() -> None:
+        raise RateLimited(after_ms=60_000)
+
     await good.enqueue(headers={"traceparent": TRACE})
-    for task in (bad, off, later):
+    for task in (bad, off, later, full):
         await task.enqueue()
     start_worker()
-    await until(told(listener, 4))
+    await until(told(listener, 5))
     spans = {span.kind: span for span in listener.of(JobSpan) if isinstance(span, JobSpan)}
     assert {kind: span.outcome for kind, span in spans.items()} == {
         "good": "success",
         "bad": "retry",
         "off": "skip",
         "later": "snooze",
+        "full": "rate_limited",
     }
     assert spans["good"].trace == TRACE
     assert spans["bad"].trace is None
@@ -114,14 +120,16 @@ async def test_every_attempt_is_told_once_with_how_it_ended(
     assert was_open == [True]
     assert not any(span.open for span in listener.spans.values())
     assert sorted(outcome for outcome, _ in listener.finished) == [
+        "rate_limited",
         "retry",
         "skip",
         "snooze",
         "success",
     ]
     assert listener.of(Completed) == [Completed("good", spans["good"].ms)]
+    assert listener.of(Rejected) == [Rejected("default", "rate_class", 1)]
     admitted = [event for event in listener.of(Admitted) if isinstance(event, Admitted)]
-    assert sum(event.count for event in admitted) == 4
+    assert sum(event.count for event in admitted) == 5
     assert {event.queue for event in admitted} == {"default"}
 
 
