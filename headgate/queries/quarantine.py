@@ -28,7 +28,13 @@ from sqlalchemy import (
 from headgate.model.lifecycle import State
 from headgate.queries.clock import now_ms
 from headgate.queries.literals import always, number, word
-from headgate.queries.shapes import materialized, page_offset, page_size
+from headgate.queries.shapes import (
+    materialized,
+    named_rows,
+    not_passed_over,
+    page_offset,
+    page_size,
+)
 from headgate.queries.states import is_state, state_value
 from headgate.tables import job, quarantine
 
@@ -59,10 +65,11 @@ def quarantined_fingerprints() -> Select[Any]:
 
 
 @cache
-def park_waiting() -> Executable:
-    """Quarantines up to `batch_size` waiting jobs of the entries behind `after_fingerprint`.
+def waiting_jobs() -> Executable:
+    """Up to `batch_size` waiting jobs of the entries behind `after_fingerprint`, but for those of
+    `passed_over`.
 
-    One row (parked, resume_after). `resume_after` is the last entry that was looked at, or NULL
+    One row (row_ids, resume_after). `resume_after` is the last entry that was looked at, or NULL
     when that was the last there is; it tells nothing when the batch is full.
     """
     after = bindparam("after_fingerprint", type_=Text)
@@ -77,7 +84,11 @@ def park_waiting() -> Executable:
     arms = [
         select(
             select(job.c.id)
-            .where(job.c.fingerprint == entry.c.fingerprint, *_from(state, number(0)))
+            .where(
+                job.c.fingerprint == entry.c.fingerprint,
+                *_from(state, number(0)),
+                not_passed_over(),
+            )
             .order_by(job.c.state, job.c.id)
             .limit(size)
             .correlate(entry)
@@ -86,46 +97,40 @@ def park_waiting() -> Executable:
         for state in WAITING
     ]
     sibling = union_all(*arms).lateral("sibling")
-    candidate = materialized(
-        select(entry.c.fingerprint, sibling.c.id)
-        .select_from(entry.join(sibling, always()))
-        .limit(size),
-        "candidate",
+    candidate = select(sibling.c.id).select_from(entry.join(sibling, always())).limit(size)
+    looked_at = select(func.count()).select_from(entry).scalar_subquery()
+    last = select(func.max(entry.c.fingerprint)).scalar_subquery()
+    return select(
+        func.array(candidate.scalar_subquery()).label("row_ids"),
+        case((looked_at == number(FINGERPRINTS), last)).label("resume_after"),
     )
-    named = func.array(select(candidate.c.fingerprint).distinct().scalar_subquery())
+
+
+@cache
+def park_waiting() -> Executable:
+    """Quarantines those jobs of `row_id_array` that still wait and whose fingerprint is still held
+    back: a row (id) for each.
+    """
+    of_batch = select(job.c.fingerprint).where(named_rows()).distinct()
     held = materialized(
         select(quarantine.c.fingerprint)
-        .where(quarantine.c.fingerprint == any_(named))
+        .where(quarantine.c.fingerprint == any_(func.array(of_batch.scalar_subquery())))
         .with_for_update(read=True, skip_locked=True),
         "held",
     )
-    ids = select(candidate.c.id).where(candidate.c.fingerprint.in_(select(held.c.fingerprint)))
+    still = func.array(select(held.c.fingerprint).scalar_subquery())
     locked = materialized(
         select(job.c.id)
-        .where(
-            job.c.id == any_(func.array(ids.scalar_subquery())),
-            is_state(job.c.state, *WAITING),
-            job.c.fingerprint == any_(named),
-        )
+        .where(named_rows(), is_state(job.c.state, *WAITING), job.c.fingerprint == any_(still))
         .order_by(job.c.id)
         .with_for_update(skip_locked=True),
         "locked",
     )
-    parked = (
+    return (
         update(job)
-        .where(
-            job.c.id == any_(func.array(select(locked.c.id).scalar_subquery())),
-            is_state(job.c.state, *WAITING),
-        )
+        .where(job.c.id == any_(func.array(select(locked.c.id).scalar_subquery())))
         .values(state=state_value("quarantined"), finalized_at_ms=now_ms())
         .returning(job.c.id)
-        .cte("parked")
-    )
-    looked_at = select(func.count()).select_from(entry).scalar_subquery()
-    last = select(func.max(entry.c.fingerprint)).scalar_subquery()
-    return select(
-        select(func.count()).select_from(parked).scalar_subquery().label("parked"),
-        case((looked_at == number(FINGERPRINTS), last)).label("resume_after"),
     )
 
 

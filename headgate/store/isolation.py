@@ -8,7 +8,7 @@ told once, and passed over for an hour.
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from sqlalchemy import Executable
 
@@ -17,33 +17,45 @@ from headgate.store.failures import RowRefused
 
 _PASSED_OVER_S: Final = 3_600
 
+Key = TypeVar("Key", int, str)
+
 logger = logging.getLogger("headgate.store")
 
 
-class Isolation:
-    """The rows that one sweep passes over. Forgotten with the process, which costs one halving."""
+class Isolation(Generic[Key]):
+    """What one sweep passes over: rows by their id, or kinds of records by their name.
 
-    def __init__(self, sweep: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+    `subject` says in the log which it is. Forgotten with the process, which costs one halving.
+    """
+
+    def __init__(
+        self,
+        sweep: str,
+        *,
+        subject: str = "the job in row",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._sweep = sweep
+        self._subject = subject
         self._clock = clock
-        self._until: dict[int, float] = {}
+        self._until: dict[Key, float] = {}
 
     @property
-    def passed_over(self) -> list[int]:
-        """The rows that are not to be tried now."""
+    def passed_over(self) -> list[Key]:
+        """What is not to be tried now."""
         now = self._clock()
-        self._until = {row_id: until for row_id, until in self._until.items() if until > now}
+        self._until = {key: until for key, until in self._until.items() if until > now}
         return list(self._until)
 
     async def each(
-        self, row_ids: Sequence[int], work: Callable[[Sequence[int]], Awaitable[list[Row]]]
+        self, keys: Sequence[Key], work: Callable[[Sequence[Key]], Awaitable[list[Row]]]
     ) -> list[Row]:
-        """What `work` returns for all the rows, but for those that it cannot be done with.
+        """What `work` returns for all of them, but for those that it cannot be done with.
 
         Raises what `work` raises, except `RowRefused`.
         """
         done: list[Row] = []
-        waiting = [row_ids] if row_ids else []
+        waiting = [keys] if keys else []
         while waiting:
             part = waiting.pop()
             try:
@@ -74,16 +86,17 @@ class Isolation:
         except RowRefused:
             rows = await database.fetch(candidates, parameters)
 
-        async def some(row_ids: Sequence[int]) -> list[Row]:
-            return await database.fetch(named, {**parameters, "row_id_array": list(row_ids)})
+        async def some(keys: Sequence[Key]) -> list[Row]:
+            return await database.fetch(named, {**parameters, "row_id_array": list(keys)})
 
         return await self.each([row["id"] for row in rows], some)
 
-    def _pass_over(self, row_id: int, refusal: RowRefused) -> None:
-        self._until[row_id] = self._clock() + _PASSED_OVER_S
+    def _pass_over(self, key: Key, refusal: RowRefused) -> None:
+        self._until[key] = self._clock() + _PASSED_OVER_S
         logger.error(
-            "%s: the job in row %d cannot be written and is passed over for an hour: %s",
+            "%s: %s %s cannot be written and is passed over for an hour: %s",
             self._sweep,
-            row_id,
+            self._subject,
+            key,
             refusal,
         )

@@ -1,5 +1,6 @@
 """Quarantine: which fingerprints are held back, and how they are let go."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -14,8 +15,10 @@ from headgate.queries.quarantine import (
     park_waiting,
     quarantined_fingerprints,
     release_entry,
+    waiting_jobs,
 )
-from headgate.store.database import Executor, Session
+from headgate.store.database import Executor, Row, Session
+from headgate.store.isolation import Isolation
 from headgate.store.notifier import Notifier
 from headgate.store.revival import make_available
 
@@ -31,6 +34,7 @@ class Quarantine:
         self._notifier = notifier
         # Behind which fingerprint the next sweep begins; losing it costs one round.
         self._swept_up_to = ""
+        self._parking = Isolation[int]("quarantine")
 
     async def entries(self, request: PageRequest) -> Page[QuarantinedFingerprint]:
         """A page of the fingerprints that are held back, newest first. Raises `InvalidRequest`."""
@@ -62,17 +66,28 @@ class Quarantine:
     async def sweep(self, limit: int) -> int:
         """Parks up to `limit` waiting jobs of the next quarantined fingerprints; how many.
 
-        They are kept from running with or without it: this makes visible what they wait for.
+        They are kept from running with or without it: this makes visible what they wait for. A row
+        that cannot be written is passed over.
         """
         if limit < 1:
             raise InvalidRequest("limit must be >= 1")
-        [row] = await self._database.fetch(
-            park_waiting(), {"after_fingerprint": self._swept_up_to, "batch_size": limit}
+        [waiting] = await self._database.fetch(
+            waiting_jobs(),
+            {
+                "after_fingerprint": self._swept_up_to,
+                "batch_size": limit,
+                "passed_over": self._parking.passed_over,
+            },
         )
-        parked: int = row["parked"]
-        if parked < limit:
-            self._swept_up_to = row["resume_after"] or ""
-        return parked
+        row_ids: list[int] = waiting["row_ids"]
+
+        async def some(part: Sequence[int]) -> list[Row]:
+            return await self._database.fetch(park_waiting(), {"row_id_array": list(part)})
+
+        parked = await self._parking.each(row_ids, some)
+        if len(parked) < limit:
+            self._swept_up_to = waiting["resume_after"] or ""
+        return len(parked)
 
     async def _release_batch(self, fingerprint: str, after_id: int | None) -> "_ReleasedBatch":
         """Frees the parked jobs behind `after_id`; None is the beginning and takes the entry."""

@@ -1,5 +1,7 @@
 """What goes when its time is over."""
 
+from collections.abc import Sequence
+
 from headgate.model.errors import InvalidRequest
 from headgate.model.retention import Evicted, RetentionPeriods
 from headgate.queries.archive import prune_archive
@@ -11,7 +13,7 @@ from headgate.queries.retention import (
     retained_jobs,
     roll_up,
 )
-from headgate.store.database import Executor
+from headgate.store.database import Executor, Row
 from headgate.store.isolation import Isolation
 
 
@@ -23,8 +25,9 @@ class Retention:
 
     def __init__(self, database: Executor) -> None:
         self._database = database
-        self._retained = Isolation("eviction")
-        self._dead_letters = Isolation("eviction of dead letters")
+        self._retained = Isolation[int]("eviction")
+        self._dead_letters = Isolation[int]("eviction of dead letters")
+        self._pruning = Isolation[str]("pruning", subject="a record of")
 
     async def evict_retained(self, limit: int) -> list[Evicted]:
         """Deletes up to `limit` jobs whose own retention is over, longest over first.
@@ -61,7 +64,8 @@ class Retention:
     async def prune(self, periods: RetentionPeriods, limit: int) -> dict[str, int]:
         """Deletes up to `limit` records of each kind that are past their period; how many, by kind.
 
-        Also archived jobs past the retention that their archive had at their time.
+        Also archived jobs past the retention that their archive had at their time. A kind whose
+        records may not go keeps no other from it.
         """
         _positive(limit)
         minutes_ms, hours_ms = periods.minute_counters_ms, periods.hour_counters_ms
@@ -79,11 +83,16 @@ class Retention:
         }
         statements = {name: prune(name) for name, kept_ms in kept.items() if kept_ms}
         statements["archive"] = prune_archive()
+
+        async def some(kinds: Sequence[str]) -> list[Row]:
+            [kind] = kinds
+            parameters = {"batch_size": limit, "kept_ms": kept.get(kind)}
+            return await self._database.fetch(statements[kind], parameters)
+
         pruned: dict[str, int] = {}
-        for name, statement in statements.items():
-            parameters = {"batch_size": limit, "kept_ms": kept.get(name)}
-            [row] = await self._database.fetch(statement, parameters)
-            pruned[name] = row["n"]
+        for name in statements.keys() - set(self._pruning.passed_over):
+            rows = await self._pruning.each([name], some)
+            pruned[name] = sum(row["n"] for row in rows)
         return pruned
 
     async def roll_up(self, periods: RetentionPeriods, limit: int) -> int:

@@ -20,8 +20,8 @@ class Upkeep:
         self._notifier = notifier
         # Where the next look at the running jobs goes on; losing it costs one round.
         self._reclaimed_up_to = 0
-        self._reclaiming = Isolation("reclaim")
-        self._promoting = Isolation("promotion")
+        self._reclaiming = Isolation[int]("reclaim")
+        self._promoting = Isolation[int]("promotion")
 
     async def reclaim_expired(self, limit: int) -> list[Reclaimed]:
         """Takes up to `limit` jobs back whose lease expired among the next window of running ones.

@@ -88,7 +88,10 @@ SWEEPS: dict[str, tuple[Executable, dict[str, Any]]] = {
         retention.evict_dead_letters(),
         {"batch_size": 1_000, "kept_ms": 30 * DAY_MS, "passed_over": [1, 2]},
     ),
-    "quarantine": (quarantine.park_waiting(), {"after_fingerprint": "", "batch_size": 1_000}),
+    "quarantine": (
+        quarantine.waiting_jobs(),
+        {"after_fingerprint": "", "batch_size": 1_000, "passed_over": [1, 2]},
+    ),
     "operations": (operations.open_operations(), {"after_ms": -1, "after_id": "", "page_size": 5}),
     "archive": (archive.prune_archive(), {"batch_size": 1_000}),
     "reclaim": (reclaim.reclaim(), {"row_id_array": []}),

@@ -52,6 +52,7 @@ READS: dict[str, tuple[Executable, dict[str, Any], set[str]]] = {
         {"row_id_array": [10, 20]},
         {"headgate_job_pkey"},
     ),
+    "park": (quarantine.park_waiting(), {"row_id_array": [10, 20]}, {"headgate_job_pkey"}),
     "parked": (
         quarantine.lock_parked(),
         {"wanted_fingerprint": "f50", "after_id": 0, "batch_size": 5},

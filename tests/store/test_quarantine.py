@@ -124,7 +124,7 @@ class TestSweep:
         self, store: Store, observer: Observer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(statements, "FINGERPRINTS", 3)
-        statements.park_waiting.cache_clear()
+        statements.waiting_jobs.cache_clear()
         try:
             for number in range(10):
                 await store.producer.enqueue([Envelope(kind="mail", fingerprint=f"f{number}")] * 4)
@@ -140,7 +140,7 @@ class TestSweep:
                 await store.quarantine.sweep(12)
             assert await states(observer) == {"quarantined": 40}
         finally:
-            statements.park_waiting.cache_clear()
+            statements.waiting_jobs.cache_clear()
 
     async def test_a_job_that_somebody_holds_is_left_for_later(
         self, store: Store, observer: Observer, headgate_database: str
@@ -178,10 +178,9 @@ class TestSweep:
         await store.producer.enqueue([poison() for _ in range(2)])
         await hold_back(observer)
         async with sweeper.database.transaction() as session:
-            [row] = await session.fetch(
-                statements.park_waiting(), {"after_fingerprint": "", "batch_size": 10}
-            )
-            assert row["parked"] == 2
+            row_ids = await observer.fetchval("SELECT array_agg(id) FROM headgate_job")
+            parked = await session.fetch(statements.park_waiting(), {"row_id_array": row_ids})
+            assert len(parked) == 2
             releasing = asyncio.create_task(store.quarantine.release(POISON))
             await blocked(observer)
         assert await asyncio.wait_for(releasing, 10) == Release(released=2, clashes=0)

@@ -275,17 +275,3 @@ async def test_many_reclaimers_take_each_job_once(
     for store in stores:
         await store.close()
     assert await deadlocks(observer) == 0
-
-
-async def test_a_job_that_cannot_be_written_does_not_keep_the_others(
-    store: Store, observer: Observer, caplog: pytest.LogCaptureFixture
-) -> None:
-    leases = await attempts(store, observer, 20)
-    await observer.execute(
-        "ALTER TABLE headgate_job ADD CONSTRAINT mine CHECK (priority < 9 OR lease_id IS NOT NULL)"
-    )
-    await observer.execute("UPDATE headgate_job SET priority = 9 WHERE ulid = $1", leases[7].job_id)
-    await expire(observer, *leases)
-    assert len(await store.upkeep.reclaim_expired(100)) == 19
-    assert await store.upkeep.reclaim_expired(100) == []
-    assert len([text for text in caplog.messages if "passed over for an hour" in text]) == 1

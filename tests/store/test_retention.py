@@ -202,19 +202,3 @@ class TestThrottle:
         )
         taken = [len(await store.retention.evict_retained(1)) for _ in range(4)]
         assert sum(taken) == 1
-
-
-async def test_a_job_that_cannot_go_does_not_keep_the_others(
-    store: Store, observer: Observer, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Somebody's table points at it."""
-    retained = await ended(store, observer, 20)
-    letters = await ended(store, observer, 20, retention_ms=0)
-    await observer.execute("CREATE TABLE mine (job text REFERENCES headgate_job (ulid))")
-    await observer.execute("INSERT INTO mine VALUES ($1), ($2)", retained[3], letters[5])
-    for _ in range(2):
-        await store.retention.evict_retained(100)
-        await store.retention.evict_dead_letters(100, 1)
-        rows = await observer.fetch("SELECT ulid FROM headgate_job")
-        assert {row["ulid"] for row in rows} == {retained[3], letters[5]}
-    assert len([text for text in caplog.messages if "passed over for an hour" in text]) == 2

@@ -26,7 +26,7 @@ class Writes:
 
 @pytest.mark.parametrize("bad", [(), (0,), (999,), (0, 1, 500, 999)])
 async def test_all_but_the_bad_ones_are_written(bad: tuple[int, ...]) -> None:
-    isolation, write = Isolation("test"), Writes(*bad)
+    isolation, write = Isolation[int]("test"), Writes(*bad)
     written = await isolation.each(range(1_000), write)
     assert sorted(isolation.passed_over) == list(bad)
     assert sorted(map(int, map(str, written))) == [n for n in range(1_000) if n not in bad]
@@ -35,13 +35,13 @@ async def test_all_but_the_bad_ones_are_written(bad: tuple[int, ...]) -> None:
 
 async def test_nothing_is_no_work() -> None:
     write = Writes()
-    assert await Isolation("test").each([], write) == []
+    assert await Isolation[int]("test").each([], write) == []
     assert write.calls == 0
 
 
 async def test_they_get_another_chance() -> None:
     now = 0.0
-    isolation = Isolation("test", clock=lambda: now)
+    isolation = Isolation[int]("test", clock=lambda: now)
     await isolation.each([7], Writes(7))
     assert isolation.passed_over == [7]
     now = 3_601
@@ -52,7 +52,7 @@ async def test_an_outage_is_nobodys_fault() -> None:
     async def away(row_ids: Sequence[int]) -> list[Any]:
         raise StoreUnavailable("gone")
 
-    isolation = Isolation("test")
+    isolation = Isolation[int]("test")
     with pytest.raises(StoreUnavailable):
         await isolation.each([1, 2], away)
     assert isolation.passed_over == []
