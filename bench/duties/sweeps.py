@@ -18,6 +18,7 @@ from headgate.duties.loop import Loop
 from headgate.duties.promoter import Promoter
 from headgate.duties.reclaimer import Reclaimer
 from headgate.duties.retention import Evictions
+from headgate.duties.runner import work_off
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 
@@ -74,9 +75,7 @@ async def measure(dsn: str, *, quick: bool) -> list[Figure]:
                         await connection.execute(_CLEAR)
                         await _fill(connection, sweep.state, jobs)
                     began = time.monotonic()
-                    loop = sweep.duty()
-                    while await loop.run_once(store):
-                        pass
+                    assert await work_off(store, sweep.duty(), "bench"), name
                     swept.append((began, time.monotonic()))
                     assert await connection.fetchval(_LEFT, sweep.state) == 0, name
                 idle_from = time.monotonic()

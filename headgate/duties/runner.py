@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -16,6 +17,8 @@ _MIN_LEASE_MS: Final = 5_000
 _MAX_PHASE_MS: Final = 5_000
 _RELEASE_SECONDS: Final = 0.5
 _MAX_FAULT_PAUSE_MS: Final = 60_000
+# After a full batch, a pause of this part of the time that it took.
+_PAUSE: Final = 0.5
 
 logger = logging.getLogger("headgate.duties")
 
@@ -23,6 +26,26 @@ logger = logging.getLogger("headgate.duties")
 def lease_ms(loop: Loop) -> int:
     """How long a duty stays with a holder that says nothing."""
     return max(2 * loop.interval_ms, _MIN_LEASE_MS)
+
+
+async def work_off(store: Store, loop: Loop, holder: str) -> bool:
+    """Runs batches until a short one; false when another process holds the duty.
+
+    Between full ones it rests and leaves the server to the work itself: a backlog may take half as
+    long again, a claim beside it may not. Raises `StoreError`.
+    """
+    while await store.duties.claim(loop.name, holder, lease_ms(loop)):
+        began = time.monotonic()
+        handled = await loop.run_once(store)
+        done = handled < loop.batch
+        pause = _PAUSE * (time.monotonic() - began)
+        await store.duties.report(
+            loop.name, holder, handled=handled, done=done, interval_ms=loop.interval_ms
+        )
+        if done:
+            return True
+        await asyncio.sleep(pause)
+    return False
 
 
 class DutyRunner:
@@ -70,7 +93,7 @@ class DutyRunner:
                     pause_ms = loop.interval_ms
                     # Until the answer is known, the duty may be ours and must be given back.
                     held = True
-                    held = await self._work_off(loop)
+                    held = await work_off(self._store, loop, self._holder)
                     if not held:
                         # Often enough to take it over within the lease of its holder.
                         pause_ms = lease_ms(loop) // 2
@@ -85,18 +108,6 @@ class DutyRunner:
         finally:
             if held:
                 await self._release(loop)
-
-    async def _work_off(self, loop: Loop) -> bool:
-        """Runs batches until a short one; false when another process holds the duty."""
-        while await self._store.duties.claim(loop.name, self._holder, lease_ms(loop)):
-            handled = await loop.run_once(self._store)
-            done = handled < loop.batch
-            await self._store.duties.report(
-                loop.name, self._holder, handled=handled, done=done, interval_ms=loop.interval_ms
-            )
-            if done:
-                return True
-        return False
 
     async def _release(self, loop: Loop) -> None:
         with suppress(StoreError, TimeoutError):

@@ -91,23 +91,22 @@ def prepare(envelopes: Sequence[Envelope]) -> list[Envelope]:
 
     The copies share headers with the originals; a prepared envelope is to be read, not changed.
     """
+    return prepare_batch(envelopes)[0]
+
+
+def prepare_batch(envelopes: Sequence[Envelope]) -> tuple[list[Envelope], bool]:
+    """What `prepare` makes, and whether they are plain: jobs of which nothing was said but their
+    kind, payload and queue.
+    """
     if len(envelopes) > MAX_BATCH_JOBS:
         raise InvalidRequest(f"enqueue batch must contain at most {MAX_BATCH_JOBS} jobs")
-    ids: set[str] = set()
-    total_bytes = 0
-    amends = False
-    keyed = False
-    for envelope in envelopes:
-        total_bytes = _judge(envelope, total_bytes)
-        if envelope.id:
-            if envelope.id in ids:
-                raise IdConflict(envelope.id)
-            ids.add(envelope.id)
-        if envelope.unique_key is not None:
-            keyed = True
-            amends = amends or bool(envelope.unique_replace or envelope.unique_debounce_ms)
-    if amends and len(envelopes) > 1:
-        raise InvalidRequest("unique replacement and debounce require a single-job enqueue")
+    plain = [Envelope(kind=each.kind, payload=each.payload, queue=each.queue) for each in envelopes]
+    if plain == list(envelopes) and _all_may_enter(plain):
+        for envelope, job_id in zip(plain, new_job_ids(len(plain)), strict=True):
+            envelope.id = job_id
+            envelope.fingerprint = fingerprint(envelope.kind, envelope.payload)
+        return plain, True
+    keyed = _judge_each(envelopes)
     prepared: list[Envelope] = [
         envelope.__copy__()  # type: ignore[attr-defined]  # every struct has it
         for envelope in envelopes
@@ -130,7 +129,44 @@ def prepare(envelopes: Sequence[Envelope]) -> list[Envelope]:
         envelope.id = job_id
     if keyed and len(prepared) > 1:
         _refuse_repeated_keys(prepared)
-    return prepared
+    return prepared, False
+
+
+def _all_may_enter(plain: Sequence[Envelope]) -> bool:
+    """Judges plain jobs together, one of each kind and queue for all. What is wrong with them is
+    told by who judges them one by one.
+    """
+    lengths = [len(envelope.payload) for envelope in plain]
+    if not lengths or max(lengths) > MAX_PAYLOAD_BYTES or sum(lengths) > MAX_BATCH_BYTES:
+        return False
+    try:
+        for envelope in {(each.kind, each.queue): each for each in plain}.values():
+            if not envelope.queue:
+                return False
+            _judge(envelope, 0)
+    except InvalidRequest:
+        return False
+    return True
+
+
+def _judge_each(envelopes: Sequence[Envelope]) -> bool:
+    """Refuses a batch that cannot enter; whether one of its jobs has a unique key otherwise."""
+    ids: set[str] = set()
+    total_bytes = 0
+    amends = False
+    keyed = False
+    for envelope in envelopes:
+        total_bytes = _judge(envelope, total_bytes)
+        if envelope.id:
+            if envelope.id in ids:
+                raise IdConflict(envelope.id)
+            ids.add(envelope.id)
+        if envelope.unique_key is not None:
+            keyed = True
+            amends = amends or bool(envelope.unique_replace or envelope.unique_debounce_ms)
+    if amends and len(envelopes) > 1:
+        raise InvalidRequest("unique replacement and debounce require a single-job enqueue")
+    return keyed
 
 
 def _judge(envelope: Envelope, batch_bytes: int) -> int:

@@ -1,11 +1,11 @@
 """What tells jobs apart: generated ids, fingerprints of content, unique keys in their scope."""
 
-import hashlib
 import os
 import random
 import threading
 import time
 from functools import lru_cache
+from hashlib import sha256
 from typing import Final
 
 _RANDOM_BITS: Final = 36
@@ -35,15 +35,19 @@ class _IdSource:
             if now > self._milliseconds:
                 self._milliseconds = now
                 self._number = self._random.getrandbits(_RANDOM_BITS)
-            return [self._following() for _ in range(count)]
-
-    def _following(self) -> str:
-        # Steps of random size keep two processes that drew neighbouring numbers from walking in
-        # each other's footsteps.
-        self._number += self._random.getrandbits(_STEP_BITS) + 1
-        if self._number >> _RANDOM_BITS:
-            self._next_millisecond()
-        return f"hg{self._milliseconds:012x}{self._number:09x}"
+            number, draw = self._number, self._random.getrandbits
+            prefix = f"hg{self._milliseconds:012x}"
+            taken = []
+            for _ in range(count):
+                # Steps of random size keep two processes that drew neighbouring numbers from
+                # walking in each other's footsteps.
+                number += draw(_STEP_BITS) + 1
+                if number >> _RANDOM_BITS:
+                    self._next_millisecond()
+                    number, prefix = self._number, f"hg{self._milliseconds:012x}"
+                taken.append(f"{prefix}{number:09x}")
+            self._number = number
+            return taken
 
     def _next_millisecond(self) -> None:
         self._milliseconds += 1
@@ -82,7 +86,7 @@ def fingerprint(kind: str, payload: bytes) -> str:
     least significant first; as lowercase hex.
     """
     sized = _kind_prefix(kind) + len(payload).to_bytes(4, "little")
-    return hashlib.sha256(sized + payload).hexdigest()[:32]
+    return sha256(sized + payload).hexdigest()[:32]
 
 
 @lru_cache(maxsize=1024)

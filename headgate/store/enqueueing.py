@@ -5,14 +5,15 @@ the database: what clashes is left out by the statement and then looked up, beca
 abort the caller's transaction. What must be undone in part stands behind a savepoint.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
 
 import msgspec
 from msgspec.structs import astuple
 from sqlalchemy import Executable, text
 
-from headgate.model.envelope import Envelope, prepare
+from headgate.model.envelope import Envelope, prepare_batch
 from headgate.model.errors import (
     Backpressure,
     DuplicateJob,
@@ -70,9 +71,14 @@ _encode_json: Final = msgspec.json.Encoder().encode
 
 
 class Batch:
-    """Prepared envelopes as the arrays of a statement."""
+    """Prepared envelopes as the arrays of a statement.
 
-    def __init__(self, envelopes: Sequence[Envelope], generated: frozenset[int]) -> None:
+    `plain` ones say nothing optional, so nobody need look for it.
+    """
+
+    def __init__(
+        self, envelopes: Sequence[Envelope], generated: frozenset[int], *, plain: bool = False
+    ) -> None:
         self.envelopes = envelopes
         # Positions whose id is ours to change; the others were chosen by the caller.
         self.generated = generated
@@ -80,10 +86,7 @@ class Batch:
         given: set[str] = set()
         shared: set[str] = set()
         size = len(envelopes)
-        columns = zip(*map(astuple, envelopes), strict=True)
-        for (name, default), values in zip(_FIELDS, columns, strict=True):
-            if name not in INPUTS:
-                continue
+        for name, default, values in _plain(envelopes) if plain else _columns(envelopes):
             if name not in REQUIRED:
                 if values.count(default) == size:
                     continue
@@ -100,10 +103,13 @@ class Batch:
     @classmethod
     def of(cls, envelopes: Sequence[Envelope]) -> Self:
         """Judges the envelopes and takes them up. Raises what `prepare` raises."""
+        prepared, plain = prepare_batch(envelopes)
+        if plain:
+            return cls(prepared, frozenset(range(len(prepared))), plain=True)
         generated = frozenset(
             position for position, envelope in enumerate(envelopes) if not envelope.id
         )
-        return cls(prepare(envelopes), generated)
+        return cls(prepared, generated)
 
     def draw_id_again(self, position: int) -> None:
         """Gives a job another id. Only for a generated one, which nobody has seen yet."""
@@ -147,6 +153,22 @@ _FIELDS: Final = tuple(
     (field.name, {} if field.name == "headers" else field.default)
     for field in msgspec.structs.fields(Envelope)
 )
+
+_READERS: Final = tuple((name, attrgetter(name)) for name in REQUIRED)
+
+_Column = tuple[str, Any, Sequence[Any]]
+
+
+def _columns(envelopes: Sequence[Envelope]) -> Iterator[_Column]:
+    """What the jobs say about each input, and what they say who say nothing."""
+    columns = zip(*map(astuple, envelopes), strict=True)
+    for (name, default), values in zip(_FIELDS, columns, strict=True):
+        if name in INPUTS:
+            yield name, default, values
+
+
+def _plain(envelopes: Sequence[Envelope]) -> Iterator[_Column]:
+    return ((name, None, list(map(read, envelopes))) for name, read in _READERS)
 
 
 def enqueue(batch: Batch, request: RequestKey | None = None) -> Conversation[Written]:

@@ -10,7 +10,7 @@ from headgate.duties.ledger import LedgerFolding
 from headgate.duties.loop import all_loops
 from headgate.duties.promoter import Promoter
 from headgate.duties.reclaimer import Reclaimer
-from headgate.duties.runner import DutyRunner, lease_ms
+from headgate.duties.runner import DutyRunner, lease_ms, work_off
 from tests.store.rows import Observer, job_row, start, state_of
 from tests.worker.conftest import StartWorker
 from tests.worker.waiting import eventually, reaches
@@ -85,8 +85,7 @@ async def test_bc_39_a_holder_that_hangs_loses_its_duty(store: Store, observer: 
 async def test_a_duty_drains_until_a_short_batch(store: Store) -> None:
     loop = Counting(10, 10, 10, 9)
     loop.interval_ms = 60_000
-    runner = DutyRunner(store, [loop], "drains")
-    await runner._work_off(loop)
+    assert await work_off(store, loop, "drains")
     assert loop.runs == 4
     [state] = await store.fleet.duties()
     assert (state.rows_handled, state.lag_ms) == (39, 0)
