@@ -23,6 +23,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
+from typer.core import TyperGroup
 
 from headgate.cli.control_api import ControlApi
 from headgate.cli.display import Fields, console, sheet, table
@@ -123,9 +124,9 @@ class Done(msgspec.Struct, frozen=True):
     exit_code: int = 0
 
 
-def noun(help: str) -> typer.Typer:
+def noun(help: str, group: type[TyperGroup] = TyperGroup) -> typer.Typer:
     """A group of commands."""
-    return typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
+    return typer.Typer(help=help, cls=group, no_args_is_help=True, rich_markup_mode=None)
 
 
 def reading(application: typer.Typer, name: str, *, shows: View) -> Callable[[Function], Function]:

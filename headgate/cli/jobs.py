@@ -1,16 +1,23 @@
 """`headgate jobs`: look at jobs, change them, put them in."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
 from headgate.cli import jobs_changes
 from headgate.cli.commands import Limit, Listing, Sheet, noun, reading
 from headgate.cli.control_api import ControlApi, segment
-from headgate.cli.jobs_import import import_jobs
+from headgate.cli.lazy import Lazy
 
-application = noun("Look at jobs, change them, put them in.")
+
+class Jobs(Lazy):
+    """An import needs what a database takes; nothing else here does."""
+
+    modules: ClassVar = {"import": "jobs_import"}
+
+
+application = noun("Look at jobs, change them, put them in.", Jobs)
 
 Job = Annotated[str, typer.Argument(metavar="ID", show_default=False)]
 
@@ -106,4 +113,3 @@ def reveal(api: ControlApi, job: Job) -> Any:
 
 
 application.add_typer(jobs_changes.application)
-application.command("import")(import_jobs)

@@ -8,9 +8,10 @@ import typer
 
 from headgate.cli.commands import Done, Ids, Yes, changing, confirmed, noun, said
 from headgate.cli.control_api import ControlApi, segment
-from headgate.cli.durations import milliseconds
+from headgate.cli.display import instant
 from headgate.cli.exits import EXIT_REFUSED
 from headgate.cli.operations import followed
+from headgate.cli.times import instant_ms, milliseconds
 
 application = noun("Change jobs.")
 
@@ -61,13 +62,26 @@ def promote(
 def reschedule(
     api: ControlApi,
     job: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
-    at_ms: Annotated[
-        int, typer.Option("--at-ms", help="Milliseconds since the epoch.", show_default=False)
-    ],
+    at: Annotated[
+        str | None,
+        typer.Option("--at", help="Such as 2026-01-31T08:00Z; without an offset it is local time."),
+    ] = None,
+    after: Annotated[
+        str | None, typer.Option("--in", help="So long from now, such as 10m.")
+    ] = None,
 ) -> Done:
     """Set when a scheduled or retryable job is due."""
-    api.send("POST", f"/jobs/{segment(job)}/reschedule", {"scheduled_at_ms": at_ms})
-    return Done(f"rescheduled {job}")
+    if (at is None) == (after is None):
+        raise typer.BadParameter("say --at or --in")
+    due = instant_ms(at) if at is not None else _now(api) + milliseconds(after or "")
+    api.send("POST", f"/jobs/{segment(job)}/reschedule", {"scheduled_at_ms": due})
+    return Done(f"rescheduled {job} to {instant(due)}")
+
+
+def _now(api: ControlApi) -> int:
+    """The clock by which jobs are due is the one of the database."""
+    next_ms: int = api.get("/ticks", spec="@every:1", count=1)["ticks"][0]
+    return next_ms - 1
 
 
 @changing(application, "bulk")

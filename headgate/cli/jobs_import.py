@@ -33,7 +33,7 @@ class OnFull(StrEnum):
     WAIT = "wait"
 
 
-def import_jobs(
+def jobs_import(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="A job per line, as JSON; `-` reads stdin.")
     ],

@@ -1,14 +1,12 @@
 """The command as a whole: its nouns, and how an error reaches the user."""
 
-import importlib
 import sys
-from typing import Any, Final
+from typing import ClassVar, Final
 
 import typer
-from typer.core import TyperGroup
-from typer.main import get_group
 
 from headgate.cli.exits import EXIT_FAILED, ApiError
+from headgate.cli.lazy import Lazy
 from headgate.model.errors import HeadgateError
 
 NOUNS: Final = (
@@ -35,26 +33,12 @@ NOUNS: Final = (
     "duties",
     "audit",
 )
-"""Each is a module here that has either a Typer `application` or a function of its own name."""
 
 
-# Typer has types of its own for contexts and commands, and does not export them: hence Any.
-class Nouns(TyperGroup):
+class Nouns(Lazy):
     """Imports a noun when it is asked for: all of them take four times as long as one."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(NOUNS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in NOUNS:
-            return None
-        module = importlib.import_module(f"headgate.cli.{cmd_name.replace('-', '_')}")
-        host = typer.Typer(rich_markup_mode=None)
-        if hasattr(module, "application"):
-            host.add_typer(module.application, name=cmd_name)
-        else:
-            host.command(cmd_name)(getattr(module, cmd_name))
-        return get_group(host).commands[cmd_name]
+    modules: ClassVar = {noun: noun.replace("-", "_") for noun in NOUNS}
 
 
 application = typer.Typer(

@@ -9,7 +9,7 @@ import typer
 
 from headgate.cli.commands import Done, Limit, Listing, Sheet, changing, noun, reading
 from headgate.cli.control_api import ControlApi, segment
-from headgate.cli.durations import milliseconds
+from headgate.cli.times import milliseconds
 
 application = noun("Look at schedules, set them, run them now.")
 

@@ -7,8 +7,8 @@ import typer
 
 from headgate.cli.commands import Done, Listing, Sheet, Yes, changing, confirmed, noun, reading
 from headgate.cli.control_api import ControlApi, segment
-from headgate.cli.durations import milliseconds
 from headgate.cli.operations import followed
+from headgate.cli.times import milliseconds
 
 application = noun("Look at queues and steer them.")
 

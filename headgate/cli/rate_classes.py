@@ -7,7 +7,7 @@ import typer
 
 from headgate.cli.commands import Done, Listing, Sheet, changing, noun, reading
 from headgate.cli.control_api import ControlApi, segment
-from headgate.cli.durations import milliseconds
+from headgate.cli.times import milliseconds
 
 application = noun("Look at rate classes and set them.")
 

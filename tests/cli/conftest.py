@@ -3,17 +3,20 @@
 import os
 import re
 import secrets
-import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pytest
 
-from headgate.cli.control_api import ControlApi, Installation
+from headgate.cli.control_api import ControlApi, Installation, segment
+from headgate.cli.exits import ApiError
 from headgate.testing.clones import Clones
-from tests.cli.terminal import Terminal
-from tests.contract.serving import COMMAND, ROOT, environment_for
+from tests.cli.terminal import LIMIT_S, Terminal
+from tests.forks import Fork
+from tests.forks import headgate as command
 
 APPLICATION = """
 from headgate import ApiConfig, Headgate, Keyring, PayloadEncryption, Skip
@@ -35,6 +38,7 @@ def secret(payload: str) -> None: ...
 """
 
 Headgate: TypeAlias = Callable[..., Terminal]
+Found = TypeVar("Found")
 
 
 class Place:
@@ -61,7 +65,7 @@ class Place:
         return str(self.api.get(f"/jobs/{job_id}")["state"])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def place(
     headgate_clones: Clones, headgate_template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Place]:
@@ -69,28 +73,21 @@ def place(
     (directory / "place_of_jobs.py").write_text(APPLICATION)
     name = f"headgate_cli_{secrets.token_hex(4)}"
     dsn = headgate_clones.clone(headgate_template, name)
-    environment = environment_for(dsn, PYTHONPATH=f"{ROOT}:{directory}")
-    api = subprocess.Popen(
-        [*COMMAND, "api", "place_of_jobs:config", "--port", "0"],
-        env=environment,
-        cwd=directory,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    worker = subprocess.Popen(
-        [*COMMAND, "worker", "place_of_jobs:app", "--worker-id", "the-worker"],
-        env=environment,
-        cwd=directory,
-        stderr=subprocess.DEVNULL,
+    environment = {**os.environ, "HEADGATE_DATABASE_URL": dsn}
+    sys.path.insert(0, str(directory))  # where the application is found, by forks
+    api, worker = (
+        Fork(command(*words.split()), directory=directory, environment=environment)
+        for words in (
+            "api place_of_jobs:config --port 0",
+            "worker place_of_jobs:app --worker-id the-worker",
+        )
     )
     try:
-        assert api.stderr is not None
-        found = next(filter(None, (re.search(r"serving (\S+)", line) for line in api.stderr)))
-        yield Place(dsn, found[1], directory)
+        yield Place(dsn, until(lambda: re.search(r"serving (\S+)", api.told()))[1], directory)
     finally:
+        sys.path.remove(str(directory))
         for process in (api, worker):
             process.kill()
-            process.communicate()
         headgate_clones.drop(name)
 
 
@@ -109,3 +106,36 @@ def headgate(place: Place, tmp_path: Path) -> Iterator[Headgate]:
     yield run
     for terminal in started:
         terminal.__exit__()
+    clean(place.api)
+
+
+def clean(api: ControlApi) -> None:
+    """Takes away what tests leave behind."""
+    for found in list(api.paged("/jobs", "jobs")):
+        forget(api, found["id"])
+    for queue in ("idle", "quick"):
+        api.send("POST", f"/queues/{queue}/resume")
+    for path in ("periodic", "rate-classes", "concurrency-limits", "quarantine"):
+        for entry in list(api.listed(f"/{path}")):
+            name = entry.get("id") or entry.get("name") or entry.get("fingerprint")
+            api.send("DELETE", f"/{path}/{name}")
+
+
+def forget(api: ControlApi, job_id: str) -> None:
+    for method, path in (
+        ("POST", f"/jobs/{segment(job_id)}/cancel"),
+        ("DELETE", f"/jobs/{segment(job_id)}"),
+    ):
+        try:
+            api.send(method, path)
+        except ApiError:
+            continue
+
+
+def until(condition: Callable[[], Found | None]) -> Found:
+    """What the condition finds, once it does."""
+    end = time.monotonic() + LIMIT_S
+    while not (found := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return found

@@ -8,18 +8,19 @@ import re
 import select
 import signal
 import struct
-import sys
 import termios
 import time
 from collections.abc import Mapping
-from typing import NoReturn, Self
+from typing import Self
 
-from headgate.cli.main import NOUNS, main
+from headgate.cli.main import NOUNS
+from tests.forks import become
+from tests.forks import headgate as command
 
 LIMIT_S = 30
 
 # Imported once here, and not by each fork.
-for noun in NOUNS:
+for noun in (*NOUNS, "jobs-import"):
     importlib.import_module(f"headgate.cli.{noun.replace('-', '_')}")
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
@@ -36,7 +37,7 @@ class Terminal:
         self.code: int | None = None
         self._pid, self._terminal = pty.fork()
         if self._pid == 0:
-            _become_command(arguments, environment)
+            become(command(*arguments), environment)
         fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
 
     def __enter__(self) -> Self:
@@ -75,22 +76,3 @@ class Terminal:
             return False
         self.output += _CONTROL.sub("", read.decode(errors="replace"))
         return bool(read)
-
-
-def _become_command(arguments: tuple[str, ...], environment: Mapping[str, str]) -> NoReturn:
-    code = 70
-    try:
-        os.environ.clear()
-        os.environ.update(environment)
-        sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w", 1), os.fdopen(2, "w", 1)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        sys.argv = ["headgate", *arguments]
-        try:
-            main()
-            code = 0
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else int(bool(ended.code))
-        sys.stdout.flush()
-        sys.stderr.flush()
-    finally:
-        os._exit(code)

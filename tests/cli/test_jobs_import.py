@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -12,50 +10,38 @@ from typing import Any
 import pytest
 
 from headgate.model.identity import fingerprint
+from tests.forks import Ended, Fork, headgate
 from tests.store.backlog import quarantine
 from tests.store.conftest import observer as observer  # the fixture
 from tests.store.rows import Observer, assert_lanes, count_jobs
 from tests.store.waiting import until
-
-ROOT = Path(__file__).parents[2]
 
 
 class Command:
     """The command on the database of the test."""
 
     def __init__(self, dsn: str, directory: Path) -> None:
-        paths = (str(ROOT), os.environ.get("PYTHONPATH", ""))
-        self._environment = {
-            **os.environ,
-            "HEADGATE_DATABASE_URL": dsn,
-            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        }
+        self._environment = {**os.environ, "HEADGATE_DATABASE_URL": dsn}
         self._directory = directory
-        self._started: list[subprocess.Popen[str]] = []
+        self._started: list[Fork] = []
 
-    def start(self, *arguments: str, stdin: int = subprocess.DEVNULL) -> "subprocess.Popen[str]":
+    def start(self, *arguments: str, stdin: str = "") -> Fork:
         self._started.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "headgate.cli", "jobs", "import", *arguments],
-                cwd=self._directory,
-                env=self._environment,
+            Fork(
+                headgate("jobs", "import", *arguments),
+                directory=self._directory,
+                environment=self._environment,
                 stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
             )
         )
         return self._started[-1]
 
-    def run(self, *arguments: str, stdin: str | None = None) -> "subprocess.CompletedProcess[str]":
-        process = self.start(*arguments, stdin=subprocess.PIPE)
-        out, err = process.communicate(stdin, timeout=60)
-        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+    def run(self, *arguments: str, stdin: str = "") -> Ended:
+        return self.start(*arguments, stdin=stdin).wait()
 
     def end(self) -> None:
         for process in self._started:
             process.kill()
-            process.communicate()
 
 
 @pytest.fixture
@@ -130,7 +116,6 @@ async def test_an_import_that_was_killed_goes_on_where_it_was(
     killed = command.start(file)
     await until(lambda: observer.fetchval("SELECT count(*) > 2000 FROM headgate_job"), seconds=30)
     killed.kill()
-    killed.wait()
     # Workers are done with some of them by now.
     await until(
         lambda: observer.fetchval(
@@ -211,8 +196,8 @@ async def test_a_full_queue_is_filled_and_waited_for(
     for last in (49, 63):
         await observer.execute("DELETE FROM headgate_job")
         await until(partial(_holds, observer, last))
-    out, _ = waiting.communicate(timeout=30)
-    assert (waiting.returncode, out.partition(";")[0]) == (0, "39 enqueued")
+    done = waiting.wait()
+    assert (done.returncode, done.stdout.partition(";")[0]) == (0, "39 enqueued")
     assert await numbers(observer) == list(range(50, 64))
 
 

@@ -2,8 +2,7 @@
 
 import json
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import asyncpg
@@ -12,11 +11,9 @@ from typer.main import get_command
 
 from headgate import Headgate as Application
 from headgate import Keyring, PayloadEncryption, Workflow
-from headgate.cli.control_api import ControlApi, segment
-from headgate.cli.exits import ApiError
 from headgate.cli.main import application
 from headgate.local.connection import blocking
-from tests.cli.conftest import Headgate, Place
+from tests.cli.conftest import Headgate, Place, until
 
 Prepare = Callable[[Place], object]
 
@@ -142,13 +139,6 @@ def paused(place: Place) -> None:
     place.api.send("POST", "/queues/idle/pause")
 
 
-def until(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 OPERATION: Final[list[str]] = []
 
 
@@ -177,7 +167,14 @@ SESSIONS: Final = (
     Session("jobs cancel j k", r"^cancelled 1\nnot k: not found: job k", job(), 4),
     Session("jobs delete j", r"^deleted j", job()),
     Session("jobs promote j", r"^promoted j", job("pending")),
-    Session("jobs reschedule j --at-ms 253402300000001", r"^rescheduled j", scheduled),
+    Session(
+        "jobs reschedule j --at 2100-01-01T02:00+02:00",
+        r"^rescheduled j to 2100-01-01 00:00:00",
+        scheduled,
+    ),
+    Session("jobs reschedule j --at 4102444800000", r"j to 2100-01-01 00:00:00", scheduled),
+    Session("jobs reschedule j --at soon", r"`soon` is no time such as 2026-01-31T08", code=2),
+    Session("jobs reschedule j", r"say --at or --in", code=2),
     Session("jobs bulk cancel --queue idle --dry-run", r"^would cancel 5 jobs", full_queue),
     Session(
         "jobs bulk delete --queue idle --older-than 0s --yes", r"is completed: 5 jobs", full_queue
@@ -228,30 +225,6 @@ SESSIONS: Final = (
     Session("duties list", r"name +holder .*\n(.*\n)*.*promoter", the_worker),
     Session("audit list --limit 1", r"POST +/api/v1/queues/\{queue\}/pause +idle +204", paused),
 )
-
-
-@pytest.fixture(autouse=True)
-def clean(place: Place) -> Iterator[None]:
-    yield
-    for found in list(place.api.paged("/jobs", "jobs")):
-        forget(place.api, found["id"])
-    for queue in ("idle", "quick"):
-        place.api.send("POST", f"/queues/{queue}/resume")
-    for path in ("periodic", "rate-classes", "concurrency-limits", "quarantine"):
-        for entry in list(place.api.listed(f"/{path}")):
-            name = entry.get("id") or entry.get("name") or entry.get("fingerprint")
-            place.api.send("DELETE", f"/{path}/{name}")
-
-
-def forget(api: ControlApi, job_id: str) -> None:
-    for method, path in (
-        ("POST", f"/jobs/{segment(job_id)}/cancel"),
-        ("DELETE", f"/jobs/{segment(job_id)}"),
-    ):
-        try:
-            api.send(method, path)
-        except ApiError:
-            continue
 
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda each: each.arguments)
@@ -350,6 +323,13 @@ def test_exit_codes_tell_what_went_wrong(place: Place, headgate: Headgate) -> No
         terminal = headgate(*arguments)
         assert seen in terminal.end()
         assert terminal.code == code, arguments
+
+
+def test_a_job_is_due_in_a_while(place: Place, headgate: Headgate) -> None:
+    scheduled(place)
+    assert headgate("jobs", "reschedule", "j", "--in", "10m").end().startswith("rescheduled j to")
+    job = place.api.get("/jobs/j")
+    assert 0 <= job["scheduled_at_ms"] - job["enqueued_at_ms"] - 600_000 < 30_000
 
 
 def test_names_may_hold_anything(place: Place, headgate: Headgate) -> None:

@@ -1,32 +1,19 @@
 """`headgate recount`, as a user starts it."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 from headgate.store.store import Store
+from tests.forks import Ended, Fork, headgate
 from tests.store.backlog import admit, fill
 from tests.store.conftest import observer as observer  # the fixture
 from tests.store.counts import assert_exact
 from tests.store.rows import Observer
 
-ROOT = Path(__file__).parents[2]
 
-
-def recount(dsn: str) -> "subprocess.CompletedProcess[str]":
-    paths = (str(ROOT), os.environ.get("PYTHONPATH", ""))
-    return subprocess.run(
-        [sys.executable, "-m", "headgate.cli", "recount"],
-        env={
-            **os.environ,
-            "HEADGATE_DATABASE_URL": dsn,
-            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        },
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def recount(dsn: str) -> Ended:
+    environment = {**os.environ, "HEADGATE_DATABASE_URL": dsn}
+    return Fork(headgate("recount"), directory=Path.cwd(), environment=environment).wait()
 
 
 async def test_counts_and_lanes_are_right_after_a_restore_of_the_jobs_alone(

@@ -3,13 +3,14 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +20,14 @@ from headgate.cli.control_api import ControlApi, Installation
 from headgate.cli.exits import ApiError
 from headgate.local import temporary_directory
 from tests.docs.pages import DOCS, ROOT, blocks
+from tests.forks import Fork, headgate, python
 
 LIMIT_S: Final = 60
+EXPORT: Final = re.compile(r"export (\w+)=\$\((.*)\)")
+PROGRAMS: Final[Mapping[str, Callable[..., Callable[[], object]]]] = {
+    "headgate": headgate,
+    "python": python,
+}
 
 
 class Reader:
@@ -31,17 +38,10 @@ class Reader:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
-        programs = directory / "bin"
-        programs.mkdir()
-        for name, command in (("headgate", "-m headgate.cli "), ("python", "")):
-            program = programs / name
-            program.write_text(f'#!/bin/sh\nexec {sys.executable} {command}"$@"\n')
-            program.chmod(0o755)
         url = f"http://127.0.0.1:{self._port}"
         self.api = ControlApi(Installation(url))
         self._environment = {
             **{name: value for name, value in os.environ.items() if "HEADGATE" not in name},
-            "PATH": f"{programs}:{os.environ['PATH']}",
             "PYTHONPATH": f"{ROOT}:{directory}",
             "HEADGATE_API": url,
             "HOME": str(directory),
@@ -50,7 +50,6 @@ class Reader:
 
     def follow(self, page: Path) -> None:
         """Saves what is to be saved and types what is to be typed; each must succeed."""
-        script = "set -e\n"
         for block in blocks(page):
             if block.language == "python":
                 assert block.file, "a block that is not saved anywhere"
@@ -58,10 +57,8 @@ class Reader:
             elif block.text.startswith("headgate dev"):
                 self._start(block.text)
             elif "make setup" not in block.text:
-                script += block.text.replace("127.0.0.1:8080", f"127.0.0.1:{self._port}")
-                self._type(script)
-                # What was exported holds in the same terminal from then on.
-                script = "set -e\n" + "\n".join(re.findall("^export .*$", script, re.M)) + "\n"
+                for line in block.text.splitlines():
+                    self._type(line.replace("127.0.0.1:8080", f"127.0.0.1:{self._port}"))
 
     def stop(self) -> None:
         if self._running is not None:
@@ -69,22 +66,34 @@ class Reader:
             self._running.wait(LIMIT_S)
 
     def _start(self, line: str) -> None:
-        words = [*line.split(), "--port", str(self._port)]
+        words = [*line.split()[1:], "--port", str(self._port)]
         self._running = subprocess.Popen(
-            words, cwd=self._directory, env=self._environment, stderr=subprocess.DEVNULL
+            [sys.executable, "-m", "headgate.cli", *words],
+            cwd=self._directory,
+            env=self._environment,
+            stderr=subprocess.DEVNULL,
         )
         until(lambda: answers(self.api))
 
-    def _type(self, script: str) -> None:
-        done = subprocess.run(
-            ["/bin/sh", "-c", script],
-            cwd=self._directory,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-        )
-        assert done.returncode == 0, (script, done.stdout, done.stderr)
+    def _type(self, line: str) -> None:
+        if exported := EXPORT.fullmatch(line):
+            self._environment[exported[1]] = self._run(exported[2]).strip()
+        else:
+            self._run(line)
+
+    def _run(self, line: str) -> str:
+        program, *words = shlex.split(line)
+        if program in PROGRAMS:
+            started = Fork(
+                PROGRAMS[program](*words), directory=self._directory, environment=self._environment
+            )
+            done: Any = started.wait()
+        else:
+            done = subprocess.run(
+                [program, *words], cwd=self._directory, capture_output=True, text=True
+            )
+        assert done.returncode == 0, (line, done.stdout, done.stderr)
+        return str(done.stdout)
 
 
 def answers(api: ControlApi) -> bool:

@@ -1,6 +1,5 @@
 """The pages agree with the code and with each other."""
 
-import ast
 import re
 import runpy
 import subprocess
@@ -28,13 +27,8 @@ def test_every_guarantee_names_a_test_that_exists() -> None:
         named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", proofs)
         assert named, promise
         for file, function in named:
-            tree = ast.parse((ROOT / file).read_text())
-            defined = {
-                node.name
-                for node in ast.walk(tree)
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            }
-            assert function in defined, f"{file} has no {function}"
+            defined = rf"^ *(async )?def {function}\("
+            assert re.search(defined, (ROOT / file).read_text(), re.M), f"{file} has no {function}"
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
@@ -57,10 +51,8 @@ def test_the_reference_is_generated_from_the_code() -> None:
         )
 
 
-def test_the_site_is_built_without_a_link_that_leads_nowhere(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", str(tmp_path / "t")]
-    built = subprocess.run(
-        [*build, str(DOCS), str(tmp_path / "site")], capture_output=True, text=True
-    )
-    assert built.returncode == 0, built.stderr
-    assert (tmp_path / "site" / "index.html").exists()
+def test_no_page_has_a_link_that_leads_nowhere(tmp_path: Path) -> None:
+    # Every page is read and every link resolved; only HTML is not written.
+    read = [sys.executable, "-m", "sphinx", "-b", "dummy", "-q", "-W", "--keep-going"]
+    done = subprocess.run([*read, str(DOCS), str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
