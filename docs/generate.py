@@ -6,8 +6,9 @@
 import inspect
 import re
 from collections.abc import Iterator, Mapping
+from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, is_typeddict
 
 import headgate
 from headgate.api.health import VERSION
@@ -72,10 +73,23 @@ def _names() -> Iterator[str]:
 
 
 def _described(name: str, value: Any) -> Iterator[str]:
-    signature = _signature(value)
+    signature = "" if inspect.isclass(value) and issubclass(value, Enum) else _signature(value)
     if signature:
         yield f"```text\n{name}{signature}\n```\n"
     yield inspect.getdoc(value) or ""
+    if inspect.isclass(value):
+        yield from _members(value)
+
+
+def _members(owner: type) -> Iterator[str]:
+    """What an enumeration has, and what a mapping may hold."""
+    if issubclass(owner, Enum):
+        yield ""
+        yield ", ".join(f"`{name}`" for name in owner.__members__)
+    elif is_typeddict(owner):
+        yield ""
+        for name, kind in owner.__annotations__.items():
+            yield f"- `{name}`: {getattr(kind, '__name__', kind)}"
 
 
 def _signature(value: Any) -> str:

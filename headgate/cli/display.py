@@ -4,6 +4,7 @@ A field that ends in `_at_ms` is an instant, shown on the clock of whoever looks
 `_ms` is a duration. So no command says how to show what another one shows too.
 """
 
+import base64
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeAlias
@@ -17,6 +18,7 @@ Fields: TypeAlias = tuple[str, ...]
 _INSTANTS: Final = frozenset(
     {"at_ms", "tick_ms", "next_run_ms", "last_enqueued_ms", "last_success_ms"}
 )
+_BYTES: Final = frozenset({"bytes", "cursor", "payload", "plaintext"})
 _UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 # Where the name of a field says too little or too much above a column.
@@ -70,11 +72,22 @@ def shown(field: str, value: Any) -> str:
         return duration(value) if field.endswith("_ms") else str(value)
     if isinstance(value, float):
         return f"{value:.2f}"
+    if field in _BYTES:
+        return _text(value)
     if isinstance(value, Mapping):
         return ", ".join(f"{header(name)} {shown(name, each)}" for name, each in value.items())
     if isinstance(value, list):
         return ", ".join(shown(field, each) for each in value)
     return str(value)
+
+
+def _text(encoded: str) -> str:
+    """What people can read of base64, or itself."""
+    try:
+        text = base64.b64decode(encoded, validate=True).decode()
+    except ValueError:
+        return encoded
+    return text if text.isprintable() else encoded
 
 
 def instant(at_ms: int) -> str:

@@ -12,6 +12,7 @@ import httpx
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from headgate import Store, StoreSettings
+from headgate.testing import drain
 
 Exercise = Callable[[ModuleType, str], Coroutine[Any, Any, None]]
 
@@ -31,6 +32,9 @@ async def workflows(page: ModuleType, dsn: str) -> None:
     async with page.app, Store(StoreSettings(dsn=dsn)) as store:
         await page.start_import("today", ["a", "b"])
         found = await store.workflows.workflow("import-today")
+        await drain(page.app, store, queues=["default"])
+        reported = await page.app.wait("import-today:import:report")
+    assert reported.value(int) == 2
     assert found is not None
     assert {node.name: node.dependencies for node in found.nodes} == {
         "import:list": [],

@@ -3,26 +3,33 @@
 import ast
 import asyncio
 import inspect
+import json
 import linecache
 import re
 import shlex
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
 
 import click
+import msgspec
 import pytest
+import yaml
 from django.conf import settings  # type: ignore[import-untyped]  # it carries no types
 from django.db import connections  # type: ignore[import-untyped]  # nor does this
 from sqlalchemy import make_url
 from typer.main import get_command
 
+from headgate.api.operations import Operation
+from headgate.api.table import OPERATIONS
 from headgate.cli.main import application
 from tests.docs.exercises import EXERCISES
 from tests.docs.given import GIVEN
-from tests.docs.pages import DOCS, PAGES, Block, blocks, name_of
+from tests.docs.pages import DOCS, PAGES, ROOT, Block, blocks, name_of
 from tests.docs.shop import write_shop
 
 TUTORIALS: Final = {DOCS / "tutorial" / "first-steps.md", DOCS / "tutorial" / "importer.md"}
@@ -91,32 +98,96 @@ def test_every_exercise_is_for_a_page() -> None:
     assert set(EXERCISES) <= {name_of(page) for page in WITH_PYTHON}
 
 
-COMMAND: Final = re.compile(r"^(?:\$ )?(?:.*\$\()?(?:\S*/)?(headgate(?: .*)?)$")
+SHELLS: Final = ("", "console", "sh", "bash")
+COMMAND: Final = re.compile(
+    r"^(?:\$ )?(?:ExecStart=|export \w+=\$\(|\w+=\S+ )?(?:\S*/)?(headgate(?: [^>#)]*)?)"
+)
 
 
-def commands(page: Path) -> Iterator[str]:
-    """The commands of ours that the page prints, each on one line."""
+def lines(page: Path) -> Iterator[str]:
+    """What the page lets its readers type, each command on one line."""
     for block in blocks(page):
-        if block.language in ("", "console", "sh", "bash"):
-            for line in block.text.replace("\\\n", " ").splitlines():
-                if found := COMMAND.match(line.strip()):
-                    yield found[1].partition(")")[0].partition(" #")[0]
+        if block.language in SHELLS:
+            text = re.sub(r"\\?\n(?=  )", " ", block.text)
+            yield from (line.strip() for line in text.splitlines())
+
+
+def leaf(words: list[str]) -> tuple[Any, list[str]]:
+    """The command that these words name, and what is left for it to read."""
+    found: Any = get_command(application)
+    while words and hasattr(found, "get_command") and not words[0].startswith("-"):
+        name, *words = words
+        group = found
+        found = group.get_command(click.Context(group), name)
+        assert found is not None, f"no {name} in {group.name}"
+    return found, words
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_commands_exist_with_their_options(page: Path) -> None:
-    for line in commands(page):
-        if "[" in line:  # a synopsis
+def test_commands_are_understood(page: Path) -> None:
+    for line in lines(page):
+        if (typed := COMMAND.match(line)) and "[" not in line:  # which is a synopsis
+            command, words = leaf(shlex.split(typed[1])[1:])
+            if "--help" not in words and "--install-completion" not in words:
+                command.make_context(command.name, words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_in_the_text_exist(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for typed in re.findall(r"`(headgate(?: [^`]*)?)`", text):
+        command, words = leaf(shlex.split(typed)[1:])
+        known = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+        options = {word.partition("=")[0] for word in words if word.startswith("-")}
+        assert options <= known | {"--help", "--install-completion"}, typed
+
+
+def operation_of(method: str, path: str) -> Operation:
+    """The operation that a request reaches."""
+    (found,) = (
+        each
+        for each in OPERATIONS
+        if each.method == method and re.fullmatch(re.sub(r"{\w+}", "[^/]+", each.path), path)
+    )
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_requests_are_those_of_the_api(page: Path) -> None:
+    for line in lines(page):
+        if not line.removeprefix("$ ").startswith("curl "):
             continue
-        found: Any = get_command(application)
-        words = shlex.split(line)[1:]
-        while words and hasattr(found, "get_command") and not words[0].startswith("-"):
-            name = words.pop(0)
-            found = found.get_command(click.Context(found), name)
-            assert found is not None, f"{line}: no {name}"
-        known = {option for parameter in found.params for option in parameter.opts}
-        known |= {option for parameter in found.params for option in parameter.secondary_opts}
-        for word in words:
-            if word.startswith("-"):
-                option = word.partition("=")[0]
-                assert option in known | {"--help"}, f"{line}: no {option}"
+        words = shlex.split(line.replace("$API", "http://here/api/v1"))
+        (url,) = (urlsplit(word) for word in words if word.startswith("http"))
+        said = dict(pairwise(words))
+        operation = operation_of(said.get("-X", "POST" if "-d" in said else "GET"), url.path)
+        query = dict(parse_qsl(url.query + "&" + said.get("--data-urlencode", "")))
+        known = getattr(operation.query_type, "__struct_fields__", ())
+        assert set(query) <= set(known), line
+        if "-d" in said and "$(" not in line:
+            msgspec.json.decode(said["-d"], type=operation.body_type)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_that_are_shown_can_be_read(page: Path) -> None:
+    for block in blocks(page):
+        if block.language == "yaml":
+            yaml.safe_load(block.text)
+        elif block.language == "json":
+            for line in block.text.splitlines():
+                json.loads(line)
+
+
+def test_alerts_ask_for_metrics_that_exist() -> None:
+    page = DOCS / "how-to" / "metrics.md"
+    rules = [
+        rule
+        for block in blocks(page)
+        if block.language == "yaml" and isinstance(found := yaml.safe_load(block.text), list)
+        for rule in found
+    ]
+    assert rules
+    told = (ROOT / "headgate" / "api" / "metrics.py").read_text(encoding="utf-8")
+    for rule in rules:
+        for name in re.findall(r"headgate_\w+", rule["expr"]):
+            assert f'"{name}"' in told, name
