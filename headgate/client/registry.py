@@ -124,9 +124,9 @@ class TaskRegistry:
         are marked with `Data` or `Depends`. `async def` runs on the event loop, `def` in a thread,
         and with `process` in a process beside the worker, which is for work that keeps a processor
         busy. `aliases` are kinds that it answers too, `version` is that of its payload's form,
-        `encryption` seals its payloads, `options` hold for each of its jobs. An error that
-        `is_failure` denies costs no attempt; `retry_policy` says how long to wait after one that
-        does.
+        `encryption` seals its payloads, `options` are `JobOptions` for each of its jobs. An error
+        that `is_failure` denies costs no attempt; `retry_policy` says how long to wait after one
+        that does.
 
         Raises `RegistrationError` at once for a kind that breaks the rule or is taken, for options
         that no job could have, and for a function of another shape.

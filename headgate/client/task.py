@@ -181,8 +181,9 @@ class Task(Generic[Payload]):
     ) -> Envelope:
         """A job that is not enqueued yet, for `Headgate.enqueue_many`.
 
-        `payload` is what the handler takes, or its fields as a mapping. Raises `InvalidRequest`
-        for a payload that the handler could not decode and for contradictory options.
+        `payload` is what the handler takes, or its fields as a mapping; `options` are those of
+        `EnqueueOptions`. Raises `InvalidRequest` for a payload that the handler could not decode
+        and for contradictory options.
         """
         encoded = self._codec.encode(self.kind, payload)
         fields = {**self._defaults, **envelope_fields(options)} if options else self._defaults

@@ -157,7 +157,7 @@ def test_requests_are_those_of_the_api(page: Path) -> None:
     for line in lines(page):
         if not line.removeprefix("$ ").startswith("curl "):
             continue
-        words = shlex.split(line.replace("$API", "http://here/api/v1"))
+        words = shlex.split(line.replace("$API", "http://here"))
         (url,) = (urlsplit(word) for word in words if word.startswith("http"))
         said = dict(pairwise(words))
         operation = operation_of(said.get("-X", "POST" if "-d" in said else "GET"), url.path)
