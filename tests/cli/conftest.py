@@ -11,8 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import pytest
 
-from headgate.cli.control_api import ControlApi, Installation, segment
-from headgate.cli.exits import ApiError
+from headgate.cli.control_api import ControlApi, Installation
 from headgate.testing.clones import Clones
 from tests.cli.terminal import LIMIT_S, Terminal
 from tests.forks import Fork
@@ -111,25 +110,15 @@ def headgate(place: Place, tmp_path: Path) -> Iterator[Headgate]:
 
 def clean(api: ControlApi) -> None:
     """Takes away what tests leave behind."""
-    for found in list(api.paged("/jobs", "jobs")):
-        forget(api, found["id"])
+    ids = [found["id"] for found in api.paged("/jobs", "jobs")]
+    for action in ("cancel", "delete"):
+        api.send("POST", "/jobs/actions", {"action": action, "ids": ids})
     for queue in ("idle", "quick"):
         api.send("POST", f"/queues/{queue}/resume")
     for path in ("periodic", "rate-classes", "concurrency-limits", "quarantine"):
         for entry in list(api.listed(f"/{path}")):
             name = entry.get("id") or entry.get("name") or entry.get("fingerprint")
             api.send("DELETE", f"/{path}/{name}")
-
-
-def forget(api: ControlApi, job_id: str) -> None:
-    for method, path in (
-        ("POST", f"/jobs/{segment(job_id)}/cancel"),
-        ("DELETE", f"/jobs/{segment(job_id)}"),
-    ):
-        try:
-            api.send(method, path)
-        except ApiError:
-            continue
 
 
 def until(condition: Callable[[], Found | None]) -> Found:
