@@ -9,12 +9,11 @@ from typing import Annotated
 import typer
 
 from headgate.api.server import listen
+from headgate.cli.local import DEV_DATA_DIR
 from headgate.cli.worker import load_application
 from headgate.client.application import Headgate
 from headgate.local import LocalServer, reachable_directory
 from headgate.local.development import development
-
-DATA_DIR = Path(".headgate/dev")
 
 
 def dev(
@@ -30,7 +29,7 @@ def dev(
         Path | None,
         typer.Option(
             "--data-dir",
-            help=f"Where the database is kept. By default {DATA_DIR}.",
+            help=f"Where the database is kept. By default {DEV_DATA_DIR}.",
             show_default=False,
         ),
     ] = None,
@@ -41,7 +40,7 @@ def dev(
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     app = load_application(application)
-    server = LocalServer(data_dir or reachable_directory(DATA_DIR))
+    server = LocalServer(data_dir or reachable_directory(DEV_DATA_DIR))
     with listen("127.0.0.1", port) as listening, server.hold() as status:
         typer.echo(f"database {status.dsn}", err=True)
         asyncio.run(_develop(app, status.dsn, listening, concurrency))

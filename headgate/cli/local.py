@@ -13,6 +13,7 @@ from headgate.local import ROOT_HOME, LocalServer, ServerStatus, reachable_direc
 
 EXIT_STOPPED = 3
 DEFAULT_DATA_DIR = Path(".headgate/postgres")
+DEV_DATA_DIR = Path(".headgate/dev")
 
 DataDir = Annotated[
     Path | None,
@@ -47,13 +48,18 @@ def stop(data_dir: DataDir = None) -> None:
 
 @application.command()
 def status(data_dir: DataDir = None) -> None:
-    """Print the DSN of the running server; exit with 3 when it is stopped."""
-    server = _server(data_dir)
-    found = server.status()
-    if found is None:
-        typer.echo(f"not running: {server.directory.root}", err=True)
-        raise typer.Exit(EXIT_STOPPED)
-    _show(server, found)
+    """Print the DSN of the running server; exit with 3 when it is stopped.
+
+    Without --data-dir it is the one that `start`, or else `headgate dev`, runs for this directory.
+    """
+    servers = [_server(data_dir)]
+    if data_dir is None:
+        servers.append(LocalServer(reachable_directory(DEV_DATA_DIR)))
+    for server in servers:
+        if found := server.status():
+            return _show(server, found)
+    typer.echo(f"not running: {servers[0].directory.root}", err=True)
+    raise typer.Exit(EXIT_STOPPED)
 
 
 def _server(data_dir: Path | None) -> LocalServer:
