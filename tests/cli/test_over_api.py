@@ -242,7 +242,7 @@ def test_every_command_has_a_session() -> None:
     group: Any = get_command(application)
     tried = {" ".join(each.arguments.split()[:2]) for each in SESSIONS} | ELSEWHERE
     for noun in NOUNS:
-        commands = group.get_command(None, noun).commands
+        commands = group.get_command(None, noun).list_commands(None)
         assert {f"{noun} {name}" for name in commands} <= tried
 
 
@@ -250,7 +250,8 @@ def test_every_command_has_a_session() -> None:
 def test_the_helps_speak_with_one_voice(noun: str) -> None:
     group: Any = get_command(application)
     found = group.get_command(None, noun)
-    for each in (found, *found.commands.values()):
+    commands = (found.get_command(None, name) for name in found.list_commands(None))
+    for each in (found, *commands):
         first = (each.help or "").splitlines()[0]
         assert first[0].isupper(), each.name
         assert first.endswith("."), each.name
