@@ -12,7 +12,7 @@ import httpx
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from headgate import Store, StoreSettings
-from headgate.testing import drain
+from headgate.testing import advance_time, drain
 
 Exercise = Callable[[ModuleType, str], Coroutine[Any, Any, None]]
 
@@ -32,7 +32,9 @@ async def workflows(page: ModuleType, dsn: str) -> None:
     async with page.app, Store(StoreSettings(dsn=dsn)) as store:
         await page.start_import("today", ["a", "b"])
         found = await store.workflows.workflow("import-today")
-        await drain(page.app, store, queues=["default"])
+        for _ in range(3):
+            await drain(page.app, store, queues=["default", "headgate-workflow"])
+            await advance_time(store, 1_000)
         reported = await page.app.wait("import-today:import:report")
     assert reported.value(int) == 2
     assert found is not None
