@@ -6,6 +6,7 @@ again for the same variant, which makes its identity the key.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from sqlalchemy import Executable
@@ -66,7 +67,7 @@ def _literal(value: Any) -> Any:
 
 
 class Compiler:
-    """Compiles for one schema and remembers."""
+    """Compiles for one schema and remembers; `compiler` gives the one to use."""
 
     def __init__(self, schema: str, dialect: Dialect = NUMBERED) -> None:
         self._schema = schema
@@ -78,3 +79,9 @@ class Compiler:
         if known is None:
             known = self._known[id(statement)] = Compiled(statement, self._schema, self._dialect)
         return known
+
+
+@lru_cache(maxsize=16)
+def compiler(schema: str, dialect: Dialect = NUMBERED) -> Compiler:
+    """The compiler of this process for `schema`: whoever uses it profits from what is known."""
+    return Compiler(schema, dialect)

@@ -15,7 +15,7 @@ import asyncpg
 from sqlalchemy import Executable
 
 from headgate.queries.settings import array_types, local_settings
-from headgate.store.compilation import Compiler
+from headgate.store.compilation import Compiler, compiler
 from headgate.store.failures import DRIVER_FAILURES, RETRYABLE, store_error
 from headgate.store.pool import Pool, Use
 from headgate.store.settings import StoreSettings
@@ -126,12 +126,11 @@ class Database:
         self,
         settings: StoreSettings,
         *,
-        compile_statement: Compiler | None = None,
         size: int | None = None,
         session_settings: Mapping[str, str] | None = None,
     ) -> None:
         self.settings = settings
-        self.compile = compile_statement or Compiler(settings.schema)
+        self.compile = compiler(settings.schema)
         self._session_settings = {
             **_COMMON_SETTINGS,
             "statement_timeout": str(settings.statement_timeout_ms),

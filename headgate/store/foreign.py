@@ -5,13 +5,12 @@ aborted here. A foreign connection has none of our settings and codecs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, Union, runtime_checkable
 
 from sqlalchemy import Connection, Executable
 
 from headgate.model.errors import InvalidRequest
-from headgate.store.compilation import NAMED, Compiler
+from headgate.store.compilation import NAMED, compiler
 from headgate.store.enqueueing import Conversation, Row
 
 # Half of SQLAlchemy: whoever has such a connection has loaded it, and nobody else needs it.
@@ -115,7 +114,7 @@ def _blocking_runner(connection: SyncConnection, schema: str) -> BlockingRun:
         return execute
     if not _in_transaction(connection):
         raise InvalidRequest("the connection is not in a transaction")
-    compile_statement = named_compiler(schema)
+    compile_statement = compiler(schema, NAMED)
 
     def run(statement: Executable, parameters: Mapping[str, Any]) -> Sequence[Row]:
         compiled = compile_statement(statement)
@@ -140,16 +139,6 @@ def _in_transaction(connection: Any) -> bool:
         return bool(connection.in_atomic_block)
     status = getattr(getattr(connection, "info", None), "transaction_status", None)
     return not getattr(connection, "autocommit", False) or bool(status)
-
-
-@lru_cache(maxsize=16)
-def compiler(schema: str) -> Compiler:
-    return Compiler(schema)
-
-
-@lru_cache(maxsize=16)
-def named_compiler(schema: str) -> Compiler:
-    return Compiler(schema, NAMED)
 
 
 def _rows(result: Any) -> Sequence[Row]:

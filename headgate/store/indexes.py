@@ -16,7 +16,7 @@ from headgate.queries.indexes import (
     rebuild_index,
     try_rebuild_turn,
 )
-from headgate.store.compilation import Compiled, Compiler
+from headgate.store.compilation import Compiled, compiler
 from headgate.store.database import Executor, Session, connection_options
 from headgate.store.failures import DRIVER_FAILURES, store_error
 from headgate.store.settings import StoreSettings
@@ -80,7 +80,7 @@ class Indexes:
         try:
             connection = await asyncpg.connect(**options)
             try:
-                session = _Alone(connection, Compiler(self._settings.schema))
+                session = _Alone(connection, compiler(self._settings.schema))
                 schema = {"in_schema": self._settings.schema}
                 [turn] = await session.fetch(try_rebuild_turn(), schema)
                 if not turn[0]:

@@ -12,7 +12,6 @@ from headgate.store.access_tokens import AccessTokens
 from headgate.store.archive import Archive
 from headgate.store.artifacts import Artifacts
 from headgate.store.audit import Audit
-from headgate.store.compilation import Compiler
 from headgate.store.control import Control
 from headgate.store.database import (
     GATE_SETTINGS,
@@ -54,26 +53,13 @@ class Store:
     """One installation of Headgate. Opening it does not connect; use it inside one event loop."""
 
     def __init__(self, settings: StoreSettings) -> None:
-        compile_statement = Compiler(settings.schema)
         self.settings = settings
-        self.database = Database(
-            settings, compile_statement=compile_statement, session_settings=READ_SETTINGS
-        )
-        self.hot_path = Database(
-            settings, compile_statement=compile_statement, session_settings=GATE_SETTINGS
-        )
+        self.database = Database(settings, session_settings=READ_SETTINGS)
+        self.hot_path = Database(settings, session_settings=GATE_SETTINGS)
         self._gate_database = Database(
-            settings,
-            compile_statement=compile_statement,
-            size=settings.gate_pool_size,
-            session_settings=GATE_SETTINGS,
+            settings, size=settings.gate_pool_size, session_settings=GATE_SETTINGS
         )
-        self._notify_database = Database(
-            settings,
-            compile_statement=compile_statement,
-            size=1,
-            session_settings=NOTIFY_SETTINGS,
-        )
+        self._notify_database = Database(settings, size=1, session_settings=NOTIFY_SETTINGS)
         self.notifier = Notifier(
             self._notify_database, enabled=settings.notify and not settings.pooler
         )
@@ -84,9 +70,7 @@ class Store:
         self.inspection = Inspection(self.database)
         self.artifacts = Artifacts(self.hot_path, reads=self.database)
         # A handler that waits for the transaction of another would only fail.
-        self._caller_database = Database(
-            settings, compile_statement=compile_statement, size=_CALLER_CONNECTIONS
-        )
+        self._caller_database = Database(settings, size=_CALLER_CONNECTIONS)
         self.effects = Effects(self._caller_database)
         self.upkeep = Upkeep(self.hot_path, self.notifier)
         self.lanes = Lanes(self.hot_path)
