@@ -3,14 +3,30 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+import pytest
+
 from headgate.api.health import VERSION
 from headgate.api.openapi import build_document
 from headgate.api.operations import Operation
 from headgate.api.table import OPERATIONS
 from tests.contract.client import Answer, Client
 
+
+def noun_of(operation: Operation) -> str:
+    """What an operation is about, by its path."""
+    return operation.path.removeprefix("/api/v1/").partition("/")[0]
+
+
 SCHEMAS: Final[Mapping[str, Any]] = build_document(OPERATIONS, VERSION)["components"]["schemas"]
 
+NOUNS: Final = ("jobs", "queues", "periodic", "rate-classes", "concurrency-limits", "workflows")
+FAMILIES: Final[Mapping[str, list[Operation]]] = {
+    **{noun: [each for each in OPERATIONS if noun_of(each) == noun] for noun in NOUNS},
+    "others": [each for each in OPERATIONS if noun_of(each) not in NOUNS],
+}
+
+by_family: Final = pytest.mark.parametrize("operations", FAMILIES.values(), ids=FAMILIES)
+"""One database for a family of operations: that of each would be most of a walk's cost."""
 
 REQUIRED: Final = {"spec": "@every:60000"}
 """What is harmless where not just anything is."""

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Mapping
+from itertools import product
 from typing import Any, Final
 
 import pytest
@@ -33,7 +34,7 @@ from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 from tests.contract.client import Answer, Client, Header
 from tests.contract.jobs import PLAIN, enqueue
-from tests.contract.samples import call, target
+from tests.contract.samples import by_family, call, target
 from tests.contract.test_walk import contents
 from tests.contract.wire import Wire
 
@@ -89,8 +90,6 @@ ALLOWED: Final[Mapping[str, tuple[Role, ...]]] = {
 }
 """Every other operation is a GET, for viewers, operators and admins."""
 
-identified = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
-
 
 def allowed(operation: Operation) -> tuple[Role, ...]:
     if operation.name in ALLOWED:
@@ -104,6 +103,13 @@ def bearer(token: str) -> list[Header]:
 
 
 @pytest.fixture
+async def store(store: Store) -> Store:
+    """With a job that answers which should not be given would show."""
+    await enqueue(Client(create_app(store)), "x")
+    return store
+
+
+@pytest.fixture
 async def client(store: Store) -> Client:
     return Client(create_app(store, ApiConfig(tokens=TOKENS)))
 
@@ -114,11 +120,17 @@ async def ask(client: Client, operation: Operation, headers: list[Header], **nam
     return await call(bare, operation, target(operation), headers=headers, **named)
 
 
-@identified
+@by_family
 async def test_nobody_gets_in_without_a_token(
-    client: Client, store: Store, operation: Operation
+    client: Client, store: Store, operations: list[Operation]
 ) -> None:
     before = await contents(store)
+    for operation in operations:
+        await ask_as_nobody(client, operation)
+    assert await contents(store) == before
+
+
+async def ask_as_nobody(client: Client, operation: Operation) -> None:
     for headers in (
         [],
         bearer("unknown"),
@@ -135,37 +147,39 @@ async def test_nobody_gets_in_without_a_token(
         else:
             assert (answer.status, answer.json()) == (401, UNKNOWN)
             assert answer.headers["www-authenticate"] == "Bearer"
-    assert await contents(store) == before
 
 
-@identified
+@by_family
 async def test_a_role_may_do_its_own_and_nothing_else(
-    client: Client, store: Store, operation: Operation
+    client: Client, store: Store, operations: list[Operation]
 ) -> None:
     before = await contents(store)
-    for role in (role for role in Role if role not in allowed(operation)):
-        for named in ({}, {"key": None}, {"json": None, "body": b"no json"}):
-            answer = await ask(client, operation, bearer(role), **named)
-            assert (answer.status, answer.json()) == (403, FORBIDDEN), (role, named)
+    for operation, role in product(operations, Role):
+        if role not in allowed(operation):
+            for named in ({}, {"key": None}, {"json": None, "body": b"no json"}):
+                answer = await ask(client, operation, bearer(role), **named)
+                assert (answer.status, answer.json()) == (403, FORBIDDEN), (operation.name, role)
     assert await contents(store) == before
-    for role in allowed(operation):
-        assert (await ask(client, operation, bearer(role))).status not in (401, 403), role
+    for operation in operations:
+        for role in allowed(operation):
+            status = (await ask(client, operation, bearer(role))).status
+            assert status not in (401, 403), (operation.name, role)
 
 
-@identified
-async def test_read_only_wins_over_every_role(store: Store, operation: Operation) -> None:
+@by_family
+async def test_read_only_wins_over_every_role(store: Store, operations: list[Operation]) -> None:
     client = Client(create_app(store, ApiConfig(tokens=TOKENS, read_only=True)))
     before = await contents(store)
-    for role in Role:
+    for operation, role in product(operations, Role):
         answer = await ask(client, operation, bearer(role))
         if operation.mutates:
-            assert (answer.status, answer.json()) == (403, READ_ONLY)
+            assert (answer.status, answer.json()) == (403, READ_ONLY), (operation.name, role)
         else:
-            assert (answer.status == 403) == (role not in allowed(operation))
+            assert (answer.status == 403) == (role not in allowed(operation)), operation.name
     assert await contents(store) == before
 
 
-@identified
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 def test_the_document_tells_the_roles(operation: Operation) -> None:
     described = build_document([operation], "0")["paths"][operation.path][operation.method.lower()]
     if operation.public:
@@ -500,9 +514,3 @@ async def test_the_own_site_can(store: Store) -> None:
     ):
         answer = await client.request("POST", "/queues/q/pause", headers=headers)
         assert answer.status == 204, headers
-
-
-@pytest.fixture(autouse=True)
-async def something_to_find(store: Store) -> None:
-    """A job that answers which should not be given would show."""
-    await enqueue(Client(create_app(store)), "x")
