@@ -5,6 +5,15 @@ RUNS = import sys; sys.version_info >= (3, 11) and print(sys.executable)
 PYTHON ?= $(firstword $(foreach name,$(PYTHONS),$(shell $(name) -c '$(RUNS)' 2>/dev/null)))
 BIN = .venv/bin
 
+# uv takes a fifth of the time; pip is asked where only pip knows the way to the packages.
+define install
+	$(BIN)/python -m uv pip install --quiet --python $(BIN)/python --editable '.[$(1)]' || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(1)]'
+endef
+
+# Hundreds of processes are started here: a module is compiled once, whatever the shell says.
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: setup test test-console pictures fuzz stress chaos mutations lint demo bench openapi docs clean
 
 setup: .venv/.ready
@@ -13,11 +22,12 @@ setup: .venv/.ready
 	@test -n "$$($(or $(PYTHON),false) -c '$(RUNS)' 2>/dev/null)" || \
 		{ echo "Headgate needs Python 3.11 or newer: make setup PYTHON=/path/to/python" >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(call install,dev)
 	@touch $@
 
 .venv/.bench: .venv/.ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(call install,bench)
 	@touch $@
 
 # One worker more than cores, since the tests of processes and browsers mostly wait.

@@ -29,9 +29,15 @@ class Fleet:
         """One of them, chosen by chance."""
         return random.choice(self.processes)
 
-    def end_one(self, how: signal.Signals) -> None:
+    def oldest(self) -> "subprocess.Popen[bytes]":
+        """The one that most surely has work in hand by now."""
+        return self.processes[0]
+
+    def end_one(
+        self, how: signal.Signals, victim: "subprocess.Popen[bytes] | None" = None
+    ) -> None:
         """Takes one out by a signal, and waits until it is gone."""
-        victim = self.victim()
+        victim = victim or self.victim()
         self.processes.remove(victim)
         victim.send_signal(how)
         victim.wait()

@@ -24,6 +24,7 @@ ARGUMENTS = (
     "--log-level=error",
 )
 
+AT_WORK = "SELECT EXISTS (SELECT FROM headgate_job WHERE state = 'running')"
 UNFINISHED = (
     "SELECT count(*) FROM headgate_job WHERE state NOT IN ('completed', 'archived', 'quarantined')"
 )
@@ -68,8 +69,8 @@ async def _kill_until_done(workers: Fleet, observer: Any) -> None:
         while await observer.fetchval(UNFINISHED):
             # The rhythm of the deaths, not a wait for something.
             await asyncio.sleep(1)
-            if kills < KILLS:
-                await asyncio.to_thread(workers.end_one, signal.SIGKILL)
+            if kills < KILLS and await observer.fetchval(AT_WORK):
+                await asyncio.to_thread(workers.end_one, signal.SIGKILL, workers.oldest())
                 workers.start()
                 kills += 1
     assert kills >= 3, "the work was done before anybody died"

@@ -197,7 +197,7 @@ async def test_migrators_at_once_apply_each_revision_once(new_database: Callable
             )
             for _ in range(4)
         ]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             while await owner.fetchval(MIGRATORS) < 4:
                 assert all(migrator.returncode is None for migrator in migrators)
                 await asyncio.sleep(0.01)
