@@ -33,9 +33,7 @@ class Fleet:
         """The one that most surely has work in hand by now."""
         return self.processes[0]
 
-    def end_one(
-        self, how: signal.Signals, victim: "subprocess.Popen[bytes] | None" = None
-    ) -> None:
+    def end_one(self, how: signal.Signals, victim: "subprocess.Popen[bytes] | None" = None) -> None:
         """Takes one out by a signal, and waits until it is gone."""
         victim = victim or self.victim()
         self.processes.remove(victim)
