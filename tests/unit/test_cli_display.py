@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.cli.display import duration, header, shown
-from headgate.cli.durations import milliseconds
+from headgate.cli.times import milliseconds
 
 
 @pytest.mark.parametrize(
