@@ -66,7 +66,7 @@ def migrated_template(dsn: str, run: Path) -> str:
             clones = Clones(dsn)
             try:
                 clones.clone("template0", name)
-                blocking(upgrade(dsn_of(dsn, name)))
+                blocking(_prepare(dsn_of(dsn, name)))
             except BaseException:
                 clones.drop(name)
                 raise
@@ -74,3 +74,9 @@ def migrated_template(dsn: str, run: Path) -> str:
                 clones.close()
             mark.write_text(name)
         return mark.read_text()
+
+
+async def _prepare(dsn: str) -> None:
+    await upgrade(dsn)
+    # A first session leaves what it has learnt of the catalogs in a file, which copies inherit.
+    await (await asyncpg.connect(dsn)).close()
