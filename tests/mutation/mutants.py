@@ -150,28 +150,10 @@ MUTANTS: Final = {
         "",
         RULES,
     ),
-    "what ends need not be out of room": Mutant(
-        _GATE + "refusal",
-        "            lambda level, lane: not_(ceilings.has_room(level, lane)),\n",
-        "",
-        SATURATION,
-    ),
-    "what ends need not have a token": Mutant(
-        _GATE + "refusal",
-        "        .where(buckets.affords(waiting, now_ms))\n",
-        "",
-        SATURATION,
-    ),
     "the newest makes room": Mutant(
         _GATE + "displacement",
         ".order_by(running.c.claimed_at_ms, running.c.id)",
         ".order_by(running.c.claimed_at_ms.desc(), running.c.id.desc())",
-        SATURATION,
-    ),
-    "newcomers wait for no place": Mutant(
-        _GATE + "displacement",
-        "or_(seats.c.displaces.is_not(always()), seats.c.seat <= seats.c.places)",
-        "always()",
         SATURATION,
     ),
     "what was displaced keeps its fence": Mutant(
@@ -229,6 +211,19 @@ MUTANTS: Final = {
         "                pass\n",
         FLEET,
     ),
+    "a new process begins the race anew": Mutant(
+        "headgate.store.gate",
+        '                self._rotation.restore(row["queue"], row["virtual_time"], '
+        'row["rotation_cursor"])\n',
+        "                pass\n",
+        QUEUES,
+    ),
+    "what is below the highest levels is not reached": Mutant(
+        "headgate.store.gate",
+        "            if not report.deeper:\n",
+        "            if True:\n",
+        FAIRNESS,
+    ),
     "a queue catches up what it missed": Mutant(
         "headgate.store.rotation",
         "self._frontier = max(self._frontier, *self._finish_tags.values(), 0.0)",
@@ -245,12 +240,6 @@ MUTANTS: Final = {
         _GATE + "displacement",
         "or_(seats.c.displaces.is_not(always()), seats.c.seat <= seats.c.places)",
         "always()",
-        SATURATION,
-    ),
-    "what is displaced keeps its fence": Mutant(
-        _GATE + "displacement",
-        "            fence=job.c.fence + number(1),\n",
-        "",
         SATURATION,
     ),
     "a newcomer displaces one too many": Mutant(
@@ -271,6 +260,18 @@ MUTANTS: Final = {
         "",
         SATURATION,
     ),
+    "what is discarded is cancelled": Mutant(
+        _GATE + "refusal",
+        'mode == word("discard")',
+        'mode != word("discard")',
+        SATURATION,
+    ),
+    "what runs never makes room": Mutant(
+        _GATE + "full",
+        'concurrency_limit.c.on_saturated == word("cancel_running")',
+        'concurrency_limit.c.on_saturated == word("queue")',
+        SATURATION,
+    ),
     "a reservation binds nobody": Mutant(
         _GATE + "buckets",
         "        not_(is_passed_over(reserved, lane)),\n",
@@ -287,6 +288,36 @@ MUTANTS: Final = {
         _GATE + "reservation",
         "higher.c.priority > head.c.priority",
         "number(1) > number(2)",
+        RESERVATION,
+    ),
+    "a reservation outlives its job": Mutant(
+        _GATE + "buckets",
+        "        still_available(reserved),\n",
+        "",
+        RESERVATION,
+    ),
+    "a reservation never lapses": Mutant(
+        _GATE + "buckets",
+        "        bucket.c.reserved_until_ms > now_ms,\n",
+        "",
+        RESERVATION,
+    ),
+    "the lane of a reserved job does not wait for it": Mutant(
+        _GATE + "buckets",
+        "func.coalesce(reserved.c.cost, number(1), type_=BigInteger) * bucket.c.window_ms",
+        "number(1) * bucket.c.window_ms",
+        RESERVATION,
+    ),
+    "a class saves up at once": Mutant(
+        _GATE + "reservation",
+        "            > scaled_cost // bucket.c.limit_per_window,\n",
+        "            >= number(0),\n",
+        RESERVATION,
+    ),
+    "a class saves up for what has no room": Mutant(
+        _GATE + "reservation",
+        "walk.lanes(level, ceilings.has_room, lambda",
+        "walk.lanes(level, lambda",
         RESERVATION,
     ),
     "a repair goes by one column only": Mutant(
