@@ -61,7 +61,7 @@ class Rotation:
     def charge(self, claims: Iterable[Claim], weights: Mapping[str, float]) -> None:
         """Moves the queues that were served ahead in the race, the others fall behind."""
         before = self._frontier
-        for queue, jobs in Counter(claim.queue for claim in claims).items():
+        for queue, jobs in Counter([claim.queue for claim in claims]).items():
             weight = weights.get(queue, 1.0)
             # As in the statements: whoever had no work starts one job behind the frontier.
             start = max(self._finish_tags.get(queue, 0.0), self._frontier - 1 / weight)
@@ -79,13 +79,13 @@ class Rotation:
         Where the walk stopped among the lanes of that very partition, it goes on there.
         """
         stopped = self._nearest(stops)
-        served: defaultdict[Level, Counter[str]] = defaultdict(Counter)
-        for claim in claims:
-            served[claim.queue, claim.priority][claim.partition_key] += 1
+        served: defaultdict[Level, dict[str, int]] = defaultdict(dict)
+        shares = Counter([(each.queue, each.priority, each.partition_key) for each in claims])
+        for (queue, priority, key), count in shares.items():
+            served[queue, priority][key] = count
         for level, jobs in served.items():
             rounds = max(jobs.values())
-            keys = (key for key, count in jobs.items() if count == rounds)
-            last = self._last(level, keys)
+            last = self._last(level, [key for key, count in jobs.items() if count == rounds])
             stop = stopped.get(level)
             self._move(level, stop if stop and stop[0] == last else (last, _END))
 
@@ -127,10 +127,11 @@ class Rotation:
         queue, priority = level
         return self._cursors[queue].get(priority, ("", ""))
 
-    def _last(self, level: Level, keys: Iterable[str]) -> str:
+    def _last(self, level: Level, keys: Sequence[str]) -> str:
         """The one whose turn comes last, seen from the cursor."""
-        cursor = self._cursor(level)
-        return max(keys, key=lambda key: ((key, _END) <= cursor, key))
+        key, rate_class = self._cursor(level)
+        before = [each for each in keys if each < key or (each == key and rate_class >= _END)]
+        return max(before or keys)
 
     def _nearest(self, stops: Iterable[StopAt]) -> dict[Level, Place]:
         """One stop per level: where pinned and unpinned lanes both have one, the first."""
