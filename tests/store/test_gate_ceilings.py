@@ -2,6 +2,9 @@
 
 import asyncio
 
+import pytest
+
+from headgate.store import gate as gate_module
 from headgate.store.gate import Gate
 from headgate.store.store import Store
 from tests.store.backlog import admit, bucket, by, ceiling, fill, finish, someone_waits
@@ -109,7 +112,10 @@ async def test_a_partition_that_another_gate_holds_is_waited_for(
     assert by("partition_key", await waiting) == {"p": 2, "q": 2}
 
 
-async def test_nobody_waits_long_for_a_partition(store: Store, observer: Observer) -> None:
+async def test_nobody_waits_long_for_a_partition(
+    store: Store, observer: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate_module, "_PATIENCE", (("lock_timeout", "50"),))
     await ceiling(observer, "default", 2)
     await fill(store, 5, partition_key="p")
     async with observer.transaction():

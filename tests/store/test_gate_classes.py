@@ -6,7 +6,7 @@ from fractions import Fraction
 import asyncpg
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import BigInteger, literal, select
+from sqlalchemy import BigInteger, bindparam, select
 
 from headgate.queries.gate.buckets import scaled_level
 from headgate.store.compilation import Compiled
@@ -209,26 +209,27 @@ def buckets(draw: st.DrawFn) -> dict[str, int]:
     }
 
 
-@given(given_bucket=buckets())
+@given(given_buckets=st.lists(buckets(), min_size=10, max_size=20))
 @settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_levels_are_exact(given_bucket: dict[str, int], headgate_database: str) -> None:
-    scaled = asyncio.run(_scaled_level(headgate_database, given_bucket))
-    expected = level_in_tokens(given_bucket, given_bucket["now"])
-    assert scaled == expected * given_bucket["window_ms"]
+def test_levels_are_exact(given_buckets: list[dict[str, int]], headgate_database: str) -> None:
+    scaled = asyncio.run(_scaled_levels(headgate_database, given_buckets))
+    assert scaled == [
+        level_in_tokens(each, each["now"]) * each["window_ms"] for each in given_buckets
+    ]
 
 
-async def _scaled_level(dsn: str, given_bucket: dict[str, int]) -> int:
-    columns = [column for column in given_bucket if column != "now"]
-    values = select(
-        *(literal(given_bucket[column], BigInteger).label(column) for column in columns)
-    ).subquery("bucket")
-    now_ms = literal(given_bucket["now"], BigInteger)
-    compiled = Compiled(select(scaled_level(values, now_ms)), "public")
+async def _scaled_levels(dsn: str, given_buckets: list[dict[str, int]]) -> list[int]:
+    given_row = {name: bindparam(name, type_=BigInteger) for name in given_buckets[0]}
+    now_ms = given_row.pop("now")
+    row = select(*(value.label(name) for name, value in given_row.items())).subquery("bucket")
+    compiled = Compiled(select(scaled_level(row, now_ms)), "public")
     connection = await asyncpg.connect(dsn)
     try:
-        scaled: int = await connection.fetchval(compiled.sql, *compiled.arguments({}))
-        return scaled
+        return [
+            await connection.fetchval(compiled.sql, *compiled.arguments(each))
+            for each in given_buckets
+        ]
     finally:
         await connection.close()

@@ -11,6 +11,7 @@ from headgate.store.gate import Gate
 from headgate.store.store import Store
 from tests.store.backlog import admit, by, fill, finish, weigh
 from tests.store.conftest import OpenStore
+from tests.store.proxy import Pooler, listening, through
 from tests.store.rows import HOUR_MS, Observer, assert_lanes
 from tests.store.test_admission import explained
 
@@ -101,11 +102,21 @@ async def test_a_new_process_goes_on_in_the_race_of_queues(
 
 
 async def test_every_policy_works_behind_a_transaction_pooler(
-    open_store: OpenStore, observer: Observer, monkeypatch: pytest.MonkeyPatch
+    open_store: OpenStore,
+    observer: Observer,
+    headgate_database: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No prepared statements, and settings that come with each transaction."""
+    """Any transaction may get any of its two sessions."""
     monkeypatch.setattr(gate_module, "_UPKEEP_INTERVAL_S", 0.0)
-    store = open_store(pooler=True, gate_pool_size=2)
+    async with listening(Pooler(headgate_database, sessions=2)) as port:
+        dsn = through(headgate_database, port)
+        store = open_store(dsn=dsn, pooler=True, gate_pool_size=2)
+        await _meet_every_policy(store, observer)
+        await store.close()
+
+
+async def _meet_every_policy(store: Store, observer: Observer) -> None:
     await fill(store, 4)
     assert len(await admit(store, 1)) == 1
     await fill(store, 9, partition_key="p")

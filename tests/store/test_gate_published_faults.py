@@ -14,6 +14,7 @@ from headgate.store.gate import Gate
 from headgate.store.joining import enqueue_in
 from headgate.store.store import Store
 from tests.store.backlog import admit, bucket, by, ceiling, fill, finish
+from tests.store.conftest import OpenStore
 from tests.store.rows import HOUR_MS, Observer
 from tests.store.test_admission import explained
 
@@ -216,30 +217,42 @@ async def test_bc_19_classes_are_charged_apart(store: Store, observer: Observer)
     assert by("rate_class", await admit(store, 20)) == {"full": 5}
 
 
-async def test_bc_21_bc_26_one_at_a_time_with_many_workers(
-    store: Store, observer: Observer
-) -> None:
-    await ceiling(observer, "default", 1)
-    await fill(store, 10, partition_key="p")
-    where = JobFilter(partition_key="p")
-    listed = await store.inspection.jobs(where, cursor=None, limit=50)
-    assert len(listed.jobs) == 10
+async def drain(store: Store, gates: int) -> list[int]:
+    """Workers with a gate of their own run all jobs; how many ran whenever one started."""
     at_once = 0
     overlaps: list[int] = []
+    jobs = len((await store.inspection.jobs(JobFilter(), cursor=None, limit=50)).jobs)
 
     async def work(number: int) -> None:
         nonlocal at_once
         gate = Gate(store.gate._database)
-        while len(overlaps) < 10:
-            for claim in await gate.admit(f"w{number}", ["default"], 3, 30_000):
-                at_once += 1
-                overlaps.append(at_once)
-                await asyncio.sleep(0.005)
-                at_once -= 1
-                await finish(store, claim)
+        while len(overlaps) < jobs:
+            claims = await gate.admit(f"w{number}", ["default"], 3, 30_000)
+            at_once += len(claims)
+            overlaps.extend([at_once] * len(claims))
+            await asyncio.sleep(0.005)
+            at_once -= len(claims)
+            await finish(store, *claims)
 
-    await asyncio.gather(*(work(number) for number in range(4)))
-    assert overlaps == [1] * 10
+    await asyncio.gather(*(work(number) for number in range(gates)))
+    return overlaps
+
+
+async def test_bc_21_one_at_a_time_and_all_are_listed(store: Store, observer: Observer) -> None:
+    await ceiling(observer, "default", 1)
+    await fill(store, 10, partition_key="p")
+    where = JobFilter(partition_key="p")
+    assert len((await store.inspection.jobs(where, cursor=None, limit=50)).jobs) == 10
+    assert await drain(store, gates=4) == [1] * 10
+
+
+async def test_bc_26_many_workers_do_not_pass_the_check_together(
+    open_store: OpenStore, observer: Observer
+) -> None:
+    store = open_store(gate_pool_size=8)
+    await ceiling(observer, "default", 3)
+    await fill(store, 24, partition_key="p")
+    assert max(await drain(store, gates=8)) <= 3
 
 
 async def test_bc_24_keys_of_any_characters_are_served(store: Store, observer: Observer) -> None:
