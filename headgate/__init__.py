@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headgate.api.application import create_app
+    from headgate.api.access import HostAuthentication
+    from headgate.api.application import create_app, end_streams
     from headgate.api.config import ApiConfig
     from headgate.client.application import Headgate
     from headgate.client.authorizer import EnqueueContext
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     )
     from headgate.model.job import Enqueued
     from headgate.model.periodic_hook import PeriodicHook
+    from headgate.model.retention import RetentionPeriods
     from headgate.store.joining import enqueue_in, enqueue_in_sync
     from headgate.store.settings import StoreSettings
     from headgate.store.store import Store
@@ -59,7 +61,8 @@ if TYPE_CHECKING:
     from headgate.worker.worker import Worker
 
 _HOMES = {
-    "headgate.api.application": ("create_app",),
+    "headgate.api.access": ("HostAuthentication",),
+    "headgate.api.application": ("create_app", "end_streams"),
     "headgate.api.config": ("ApiConfig",),
     "headgate.client.application": ("Headgate",),
     "headgate.client.authorizer": ("EnqueueContext",),
@@ -105,6 +108,7 @@ _HOMES = {
     ),
     "headgate.model.job": ("Enqueued",),
     "headgate.model.periodic_hook": ("PeriodicHook",),
+    "headgate.model.retention": ("RetentionPeriods",),
     "headgate.store.joining": ("enqueue_in", "enqueue_in_sync"),
     "headgate.store.settings": ("StoreSettings",),
     "headgate.store.store": ("Store",),
@@ -141,6 +145,7 @@ __all__ = [
     "FingerprintQuarantined",
     "Headgate",
     "HeadgateError",
+    "HostAuthentication",
     "IdConflict",
     "Identity",
     "InvalidRequest",
@@ -157,6 +162,7 @@ __all__ = [
     "RateLimited",
     "RegistrationError",
     "Replace",
+    "RetentionPeriods",
     "Retry",
     "Revoke",
     "SchemaIncompatible",
@@ -177,6 +183,7 @@ __all__ = [
     "Workflow",
     "create_app",
     "current_job",
+    "end_streams",
     "enqueue_in",
     "enqueue_in_sync",
 ]

@@ -35,6 +35,7 @@ PUBLIC = {
     "FingerprintQuarantined",
     "Headgate",
     "HeadgateError",
+    "HostAuthentication",
     "IdConflict",
     "Identity",
     "InvalidRequest",
@@ -51,6 +52,7 @@ PUBLIC = {
     "RateLimited",
     "RegistrationError",
     "Replace",
+    "RetentionPeriods",
     "Retry",
     "Revoke",
     "SchemaIncompatible",
@@ -70,6 +72,7 @@ PUBLIC = {
     "Workflow",
     "create_app",
     "current_job",
+    "end_streams",
     "enqueue_in",
     "enqueue_in_sync",
 }
