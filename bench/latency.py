@@ -19,9 +19,9 @@ from bench.server import BenchServer, bench_server
 
 PER_SECOND = 100
 CONCURRENCY = 10
-# Until then connections are made and statements prepared.
+# Until then connections are made, statements prepared, and duties begun.
 WARM_UP = 100
-_SETTLE_SECONDS = 1.0
+_SETTLE_SECONDS = 3.0
 _PATIENCE_SECONDS = 30
 
 
@@ -52,7 +52,7 @@ def waits_ms(server: BenchServer, side: str, jobs: int) -> list[float]:
 
 def main() -> None:
     options = arguments(__doc__.splitlines()[0])
-    rounds, seconds = (1, 3) if options.quick else (3, 5)
+    rounds, seconds = (1, 3) if options.quick else (3, 4)
     medians: dict[str, list[float]] = defaultdict(list)
     slowest: dict[str, list[float]] = defaultdict(list)
     with bench_server() as server:

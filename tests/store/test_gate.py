@@ -1,5 +1,7 @@
 """The gate: what a claim is, who may have it, and what a call may ask for."""
 
+from typing import Any
+
 import pytest
 
 from headgate.model.envelope import Envelope
@@ -7,6 +9,7 @@ from headgate.model.errors import InvalidRequest, StoreUnavailable
 from headgate.model.job import Claim
 from headgate.queries.gate.fast import fast
 from headgate.queries.gate.full import full
+from headgate.queries.gate.survey import occupied
 from headgate.queries.gate.walk import ANY_PRIORITY
 from headgate.store.admissions import Call
 from headgate.store.rotation import Rotation
@@ -274,3 +277,23 @@ async def test_impossible_calls_are_refused(
     with pytest.raises(InvalidRequest) as refusal:
         await store.gate.admit(*arguments)
     assert refusal.value.message == text
+
+
+async def test_what_comes_in_the_moment_of_a_look_needs_no_complete_gate(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.producer.enqueue([Envelope(kind="mail", queue="q")])
+    assert len(await admit(store, 5, "q")) == 1
+    fetch = store.gate._database.fetch
+
+    async def late(statement: Any, parameters: Any = None) -> Any:
+        if statement is occupied():
+            await store.producer.enqueue([Envelope(kind="mail", queue="q")])
+        return await fetch(statement, parameters)
+
+    async def never(*arguments: Any, **settings: Any) -> None:
+        raise AssertionError("the complete gate was asked")
+
+    monkeypatch.setattr(store.gate._database, "fetch", late)
+    monkeypatch.setattr(store.gate, "_full", never)
+    assert len(await admit(store, 5, "q")) == 1
