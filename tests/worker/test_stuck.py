@@ -7,6 +7,8 @@ import threading
 import pytest
 
 from headgate import Envelope, Headgate, InvalidRequest, JobContext, WorkerConfig
+from headgate.model.job import Claim
+from headgate.telemetry import Event, WorkerMemory
 from headgate.worker.memory import resident_bytes
 from tests.store.rows import Observer, state_of
 from tests.worker.conftest import StartWorker
@@ -82,6 +84,19 @@ async def test_one_that_ends_in_time_is_not(
     assert complaints(caplog) == []
 
 
+class Heard:
+    """Listens to a worker."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self._events = events
+
+    def on_event(self, event: Event, /) -> None:
+        self._events.append(event)
+
+    def attempt(self, claim: Claim, /) -> None:
+        return None
+
+
 async def test_a_worker_that_has_grown_too_large_drains_and_ends(
     app: Headgate,
     start_worker: StartWorker,
@@ -99,6 +114,8 @@ async def test_a_worker_that_has_grown_too_large_drains_and_ends(
         started.set()
         await go_on.wait()
 
+    told: list[Event] = []
+    app.telemetry.add(Heard(told))
     running = await job.enqueue()
     worker = start_worker(memory_limit_bytes=1, memory_check_ms=100, shutdown_timeout_ms=20_000)
     await started.wait()
@@ -108,6 +125,9 @@ async def test_a_worker_that_has_grown_too_large_drains_and_ends(
     await reaches(observer, running.id, None)
     assert await state_of(observer, later.id) == "available"
     assert any("it ends, to be started anew" in r.getMessage() for r in caplog.records)
+    looks = [event for event in told if isinstance(event, WorkerMemory)]
+    assert looks[-1] == WorkerMemory(worker.worker_id, 1, 1, restart_requested=True)
+    assert not any(look.restart_requested for look in looks[:-1])
 
 
 def test_the_memory_of_a_process_is_read() -> None:
