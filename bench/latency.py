@@ -10,7 +10,7 @@ import statistics
 import time
 from collections import defaultdict
 
-from bench.peers.child import Fill, Pace, Work
+from bench.peers.child import Fill, Pace, Part, Work
 from bench.peers.part import parts
 from bench.peers.side import PEERS, SIDES
 from bench.peers.tally import Tally, tally_file
@@ -35,7 +35,7 @@ def waits_ms(server: BenchServer, side: str, jobs: int) -> list[float]:
             installer.finish()
         with tally_file() as file:
             tally = Tally(file, total)
-            wanted = [Work(str(file), total, CONCURRENCY), Pace(total, PER_SECOND)]
+            wanted: list[Part] = [Work(str(file), total, CONCURRENCY), Pace(total, PER_SECOND)]
             with parts(side, dsn, wanted) as (worker, producer):
                 worker.begin()
                 time.sleep(_SETTLE_SECONDS)

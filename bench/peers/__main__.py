@@ -2,7 +2,8 @@
 
 Every measurement runs in fresh processes on a fresh database of one server; the sides take turns.
 `jobs/s` compares rates, `cpu` the processor time per job of clients and server together in
-microseconds. A drain begins with the workers connected and ends with the call of the last handler.
+microseconds. A drain is timed once a tenth of its jobs is handled, when every worker is well under
+way, until the call of the last handler.
 A ratio above one means that Headgate is ahead.
 """
 
@@ -11,7 +12,7 @@ import time
 from collections import defaultdict
 from contextlib import ExitStack
 
-from bench.peers.child import Fill, Measurement, Produce, Work
+from bench.peers.child import Fill, Part, Produce, Work
 from bench.peers.part import RunningPart, parts
 from bench.peers.side import PEERS, SIDES
 from bench.peers.tally import Tally, tally_file
@@ -36,50 +37,59 @@ SLOW = ("chancy", "procrastinate")
 _PATIENCE_SECONDS = 300
 
 
-def enqueues(server: BenchServer, dsn: str, side: str, way: str, jobs: int) -> Measurement:
+def enqueues(server: BenchServer, dsn: str, side: str, way: str, jobs: int) -> tuple[float, float]:
+    """Jobs per second, and microseconds of processor time per job."""
     with parts(side, dsn, [Produce(way, jobs)]) as (producer,):
         cpu = server.cpu_seconds()
         producer.begin()
         measured = producer.finish()
-        return Measurement(measured.seconds, measured.cpu_seconds + server.cpu_seconds() - cpu)
+        cpu = measured.cpu_seconds + server.cpu_seconds() - cpu
+        return jobs / measured.seconds, cpu / jobs * 1e6
 
 
 def drains(
     server: BenchServer, dsn: str, side: str, jobs: int, concurrency: int, workers: int
-) -> Measurement:
+) -> tuple[float, float]:
+    """The same, from when a tenth of the jobs is handled to when the last is."""
     with parts(side, dsn, [Fill(jobs)]) as (filler,):
         filler.begin()
         filler.finish()
     with ExitStack() as stack:
         files = [stack.enter_context(tally_file()) for _ in range(workers)]
         tallies = [Tally(file, jobs) for file in files]
-        work = [Work(str(file), jobs, concurrency) for file in files]
+        work: list[Part] = [Work(str(file), jobs, concurrency) for file in files]
         running = stack.enter_context(parts(side, dsn, work))
-        started, cpu = time.perf_counter(), _cpu(server, running)
         for worker in running:
             worker.begin()
-        while sum(tally.handled for tally in tallies) < jobs:
-            time.sleep(0.002)
-            assert time.perf_counter() - started < _PATIENCE_SECONDS, f"{side} does not finish"
-        return Measurement(time.perf_counter() - started, _cpu(server, running) - cpu)
+        before = _handled(tallies, jobs // 10, side)
+        begun, cpu = time.perf_counter(), _cpu(server, running)
+        counted = _handled(tallies, jobs, side) - before
+        seconds, cpu = time.perf_counter() - begun, _cpu(server, running) - cpu
+        return counted / seconds, cpu / counted * 1e6
 
 
 def measure(server: BenchServer, side: str, measure: str, *, quick: bool) -> tuple[float, float]:
-    """Jobs per second, and microseconds of processor time per job."""
     dsn = server.new_database()
     try:
         if measure in ENQUEUES:
             jobs = ENQUEUES[measure][0 if quick else 1]
-            measured = enqueues(server, dsn, side, measure, jobs)
-        else:
-            sizes, concurrency, workers = DRAINS[measure]
-            jobs = sizes[0 if quick else 1]
-            if side in SLOW:
-                jobs = max(1_000, jobs // 8 // 1_000 * 1_000)
-            measured = drains(server, dsn, side, jobs, concurrency, workers)
+            return enqueues(server, dsn, side, measure, jobs)
+        sizes, concurrency, workers = DRAINS[measure]
+        jobs = sizes[0 if quick else 1]
+        if side in SLOW:
+            jobs = max(1_000, jobs // 8 // 1_000 * 1_000)
+        return drains(server, dsn, side, jobs, concurrency, workers)
     finally:
         server.drop_database(dsn)
-    return jobs / measured.seconds, measured.cpu_seconds / jobs * 1e6
+
+
+def _handled(tallies: list[Tally], wanted: int, side: str) -> int:
+    """Waits until so many jobs are handled; how many are then."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while (handled := sum(tally.handled for tally in tallies)) < wanted:
+        time.sleep(0.002)
+        assert time.monotonic() < deadline, f"{side} does not finish"
+    return handled
 
 
 def _cpu(server: BenchServer, workers: list[RunningPart]) -> float:
