@@ -14,13 +14,15 @@ class Session(msgspec.Struct, kw_only=True, frozen=True):
 
     `identity` is empty where nobody is asked who they are. `roles` are all that are granted, those
     that others include too. With `read_only` nobody may change anything; `payloads` tells whether
-    this caller gets to see what jobs carry, `workflows` whether this API has some.
+    this caller gets to see what jobs carry, `reveals` whether they can have it decrypted here,
+    `workflows` whether this API has some.
     """
 
     identity: str
     roles: list[Role]
     read_only: bool
     payloads: bool
+    reveals: bool
     workflows: bool
 
 
@@ -37,6 +39,7 @@ class Session(msgspec.Struct, kw_only=True, frozen=True):
                 roles=[Role.VIEWER, Role.PRODUCER, Role.OPERATOR],
                 read_only=False,
                 payloads=False,
+                reveals=False,
                 workflows=False,
             )
         },
@@ -53,6 +56,7 @@ async def read_session(request: ApiRequest) -> Response:
             roles=[role for role in Role if role in caller.roles],
             read_only=request.config.read_only,
             payloads=request.sees_payloads,
+            reveals=request.sees_payloads and request.config.revealer is not None,
             workflows=any(each.path == f"{PREFIX}/workflows" for each in request.operations),
         )
     )

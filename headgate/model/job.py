@@ -138,7 +138,9 @@ class PeriodicOrigin(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, kw_only=True):
-    """A job as the control API shows it; `payload` and `metadata` only on request."""
+    """A job as the control API shows it; `payload` and `metadata` only on request, and
+    `workflow_id` only where one job is read that is part of a workflow.
+    """
 
     id: str
     kind: str
@@ -162,6 +164,7 @@ class Job(msgspec.Struct, kw_only=True):
     finalized_at_ms: int | None
     errors: list[dict[str, Any]]
     tags: list[str]
+    workflow_id: str | msgspec.UnsetType = msgspec.UNSET
     payload: bytes | msgspec.UnsetType = msgspec.UNSET
     metadata: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 

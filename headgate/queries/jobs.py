@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Executable, Text, bindparam, cast, func, select
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 
+from headgate.model.workflow import WORKFLOW_HEADER
 from headgate.queries.literals import word
 from headgate.tables import job, job_tag
 
@@ -52,8 +53,9 @@ def job_columns(source: Any, *, payload: bool = False) -> list[ColumnElement[Any
 
 @cache
 def one_job(*, payload: bool) -> Executable:
-    """The job `job_id`, by its public id."""
-    return select(*job_columns(job, payload=payload)).where(
+    """The job `job_id`, by its public id, and the one that coordinates it in a workflow."""
+    coordinator = job.c.headers[WORKFLOW_HEADER].astext.label("coordinator")
+    return select(*job_columns(job, payload=payload), coordinator).where(
         job.c.ulid == bindparam("job_id", type_=Text)
     )
 

@@ -6,6 +6,7 @@ import msgspec
 
 from headgate.model.job import DeadLetters, Job, JobFilter, JobPage, PeriodicOrigin
 from headgate.model.limits import MAX_MS, is_storable
+from headgate.model.workflow import COORDINATOR_KIND, workflow_id_of
 from headgate.queries.dead_letters import count_dead_letters
 from headgate.queries.jobs import one_job, probe
 from headgate.store.database import Database, Row
@@ -34,7 +35,12 @@ class Inspection:
         if not is_storable(job_id):
             return None
         rows = await self._database.fetch(one_job(payload=include_payload), {"job_id": job_id})
-        return _job(rows[0], payload=include_payload) if rows else None
+        if not rows:
+            return None
+        job = _job(rows[0], payload=include_payload)
+        if coordinator := job.id if job.kind == COORDINATOR_KIND else rows[0]["coordinator"]:
+            job.workflow_id = workflow_id_of(coordinator)
+        return job
 
     async def jobs(self, where: JobFilter, *, cursor: int | None, limit: int) -> JobPage:
         """A page of the jobs that meet every condition, newest first, before the cursor.

@@ -36,7 +36,10 @@ async def test_an_admin_sees_what_was_sealed_and_leaves_a_trace(store: Store) ->
     for role in (Role.VIEWER, Role.PRODUCER, Role.OPERATOR):
         refused = await client.get(TARGET, headers=[("authorization", f"Bearer {role}")])
         assert (refused.status, refused.json()) == (403, {"error": "forbidden"})
+        told = await client.get("/session", headers=[("authorization", f"Bearer {role}")])
+        assert not told.json()["reveals"]
     admin = [("authorization", "Bearer admin")]
+    assert (await client.get("/session", headers=admin)).json()["reveals"]
     answer = await client.get(TARGET, headers=admin)
     assert_not_kept(answer)
     plaintext = base64.b64encode(b'"for few eyes"').decode()

@@ -27,6 +27,7 @@ async def test_where_nobody_is_asked_everything_is_allowed(store: Store) -> None
         "roles": ["viewer", "producer", "operator", "admin"],
         "read_only": False,
         "payloads": True,
+        "reveals": False,
         "workflows": True,
     }
     assert (await session(store, ApiConfig(read_only=True)))["read_only"]

@@ -59,6 +59,8 @@ async def test_one_is_shown_with_its_nodes(client: Client, store: Store) -> None
         "finalized_at_ms": None,
     }
     assert found["nodes"][0]["dependents"] == ["load"]
+    for part in ("w:load", "w:coordinator"):
+        assert (await client.get(f"/jobs/{part}")).json()["workflow_id"] == "w"
     unknown = await client.get("/workflows/nobody")
     assert (unknown.status, unknown.json()) == (404, {"error": "no such workflow"})
 
