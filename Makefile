@@ -75,6 +75,7 @@ bench: .venv/.bench
 	$(BIN)/python -m bench.api
 	$(BIN)/python -m bench.events
 	$(BIN)/python -m bench.duties
+	$(BIN)/python -m bench.console --minutes 10
 
 openapi: setup
 	$(BIN)/python openapi/generate.py

@@ -2,9 +2,10 @@
 
 `growth`: a tab stays open while jobs come and go, half of the time on the overview and half on the
 list of jobs. Every minute the garbage is collected, and what is left is written to stderr: the heap
-in megabytes, nodes of the document, and listeners. Told are the last of each, and the first, which
-is the reading at the end of the first minute of the place; beyond the growth that is allowed the
-exit status is 1. An hour, unless `--minutes` says otherwise; two minutes with `--quick`.
+in megabytes, nodes of the document, and listeners. Told is the least of each in the last third of
+the time beside the least in the first, and the most there ever was; beyond the growth that is
+allowed the exit status is 1. An hour, unless `--minutes` says otherwise; two minutes with
+`--quick`.
 
 `views`: milliseconds until each view shows its answer, opened in a fresh browser and come to from
 another view, on 5,000,000 jobs (`--jobs`; 50,000 with `--quick`) beside 1,000. More than a second

@@ -15,7 +15,8 @@ from tests.console.screen import Screen
 PLACES: Final[dict[str, tuple[str, ...]]] = {"overview": (), "jobs": ("jobs",)}
 
 _MINUTE_S: Final = 60
-# What is allowed beside the first reading: caches fill up, and a list has not always as many rows.
+_FEWEST: Final = 6
+# What is allowed beside the beginning: caches fill up, and a list has not always as many rows.
 _MOST_RATIO: Final = 1.15
 _MOST_MORE: Final = {"heap, MB": 1.0, "nodes": 300.0, "listeners": 20.0}
 
@@ -45,11 +46,11 @@ async def read(screen: Screen, devtools: Any) -> Reading:
 
 
 async def watch(screen: Screen, name: str, *, minutes: float) -> list[Reading]:
-    """A reading a minute; there are two at least."""
+    """A reading a minute, and six at least."""
     await screen.go(*PLACES[name])
     await screen.page.get_by_role("button", name="live").wait_for()
     devtools = await screen.page.context.new_cdp_session(screen.page)
-    times = max(2, round(minutes))
+    times = max(_FEWEST, round(minutes))
     readings: list[Reading] = []
     begun = time.monotonic()
     for number in range(1, times + 1):
@@ -78,23 +79,27 @@ async def measure(browser: str, site: str, dsn: str, *, minutes: float) -> list[
 
 
 def figures_of(name: str, readings: list[Reading]) -> list[Figure]:
-    """The last reading of each kind against the first, and the largest for the eye."""
+    """What is left at least in the last third of the time beside the first, and the most ever.
+
+    A reading between two looks is low, and one amid a look is not: only what is never let go of
+    stays in all.
+    """
+    third = len(readings) // 3
     found = []
     for kind, values in {
         "heap, MB": [reading.heap_mb for reading in readings],
         "nodes": [float(reading.nodes) for reading in readings],
         "listeners": [float(reading.listeners) for reading in readings],
     }.items():
-        first, last = values[0], values[-1]
+        first, last, most = min(values[:third]), min(values[-third:]), max(values)
         label = f"{name}, {readings[-1].looks:,} looks, {kind}"
-        found.append(Figure(f"{label}, last", last, first, round(first / max(last, 0.01), 3)))
-        most = max(values)
-        found.append(Figure(f"{label}, most", most, first, round(first / max(most, 0.01), 3)))
+        for what, value in (("last", last), ("most", most)):
+            found.append(Figure(f"{label}, {what}", value, first, round(first / value, 3)))
     return found
 
 
 def is_kept(figure: Figure) -> bool:
-    """Whether the last reading is within what is allowed beside the first."""
+    """Whether the end is within what is allowed beside the beginning."""
     _, kind = figure.name.removesuffix(", last").split(" looks, ", 1)
     more = _MOST_MORE.get(kind)
     return more is None or figure.ours <= figure.other * _MOST_RATIO + more
