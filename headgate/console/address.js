@@ -13,7 +13,7 @@ export function parse(hash) {
 	}
 }
 
-function splitOnce(text, separator) {
+export function splitOnce(text, separator) {
 	const at = text.indexOf(separator);
 	return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 1)];
 }
@@ -25,11 +25,7 @@ export function href(path, query = {}) {
 	return `#/${path.map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`;
 }
 
-export function here() {
-	return parse(location.hash);
-}
-
-// Goes there; `replace` leaves no step in the history.
+export const here = () => parse(location.hash);
 export function go(path, query, { replace = false } = {}) {
 	const target = href(path, query);
 	if (target === location.hash) return;

@@ -11,9 +11,7 @@ export function setToken(value) {
 }
 
 // The time of the server, which may differ from that of this machine.
-export function now() {
-	return Date.now() + skewMs;
-}
+export const now = () => Date.now() + skewMs;
 
 export class ApiError extends Error {
 	constructor(status, message, body = {}) {
@@ -23,51 +21,46 @@ export class ApiError extends Error {
 	}
 }
 
-// Sends a request and reads its answer: the JSON of its body, or null without one; integers that
-// do not fit a number are BigInts. Raises ApiError, and AbortError when `signal` fires.
-export async function request(method, path, { query, body, key, signal } = {}) {
-	const answer = await send(method, path, { query, body, key, signal });
-	return (await read(answer)).value;
-}
+// What reads until `signal` fires, lists from `cursor` on. An answer is the JSON of its body, or
+// null without one; integers that do not fit a number are BigInts. All raise ApiError, and
+// AbortError once `signal` has fired.
+export function reader(signal, cursor) {
+	const ask = async (path, query) => read(await send("GET", path, { query, signal }));
+	const get = async (path, query) => (await ask(path, query)).value;
 
-// The same with the headers of the answer.
-export async function exchange(method, path, options = {}) {
-	return read(await send(method, path, options));
-}
-
-export function get(path, query, signal) {
-	return request("GET", path, { query, signal });
-}
-
-// A list that is paged by offset: its items and where the next page begins, or null.
-export async function page(path, query, signal) {
-	const { value, headers } = await exchange("GET", path, { query, signal });
-	return { items: value, next: headers.get("x-next-cursor") };
-}
-
-// Like `get`, but null for what is not there.
-export async function find(path, query, signal) {
-	try {
-		return await get(path, query, signal);
-	} catch (error) {
-		if (error.status === 404) return null;
-		throw error;
+	// A page of a list: its items and where the next one begins, or null.
+	async function page(path, query) {
+		const asked = { limit: 50, cursor, ...query };
+		const { value, headers } = await ask(path, asked);
+		return { items: value, next: headers.get("x-next-cursor"), size: asked.limit };
 	}
+
+	// Like `get`, but null for what is not there.
+	const find = (path) =>
+		get(path).catch((error) => {
+			if (error.status === 404) return null;
+			throw error;
+		});
+
+	return { get, page, find };
 }
+export async function together(asked) {
+	const answers = await Promise.all(Object.values(asked));
+	return Object.fromEntries(Object.keys(asked).map((name, index) => [name, answers[index]]));
+}
+
+export const { get, page } = reader();
 
 // A name for one intent; its repetition acts once.
 export function newKey() {
 	const bytes = crypto.getRandomValues(new Uint8Array(12));
 	return `console-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
-
-export function mutate(method, path, body, { query, key = newKey() } = {}) {
-	return exchange(method, path, { query, body, key });
+export async function mutate(method, path, body, { query, key = newKey() } = {}) {
+	return read(await send(method, path, { query, body, key }));
 }
 
-export async function stream(path, signal) {
-	return send("GET", path, { signal, accept: "text/event-stream" });
-}
+export const stream = (path, signal) => send("GET", path, { signal, accept: "text/event-stream" });
 
 async function send(method, path, { query, body, key, signal, accept } = {}) {
 	const headers = { accept: accept ?? "application/json" };
@@ -104,23 +97,19 @@ function address(path, query) {
 	return url;
 }
 
-function encode(body) {
-	return JSON.stringify(body, (_, value) =>
-		typeof value === "bigint" ? JSON.rawJSON?.(value.toString()) ?? Number(value) : value,
-	);
-}
+const encode = (body) => JSON.stringify(body, (_, value) =>
+	typeof value === "bigint" ? JSON.rawJSON?.(value.toString()) ?? Number(value) : value,
+);
 
 async function read(answer) {
 	const text = await answer.text();
 	const value = text && isJson(answer) ? decode(text) : text || null;
-	if (answer.ok) return { value, headers: answer.headers, status: answer.status };
+	if (answer.ok) return { value, headers: answer.headers };
 	const message = value?.error ?? `${answer.status} ${answer.statusText}`.trim();
 	throw new ApiError(answer.status, message, value ?? {});
 }
 
-function isJson(answer) {
-	return (answer.headers.get("content-type") ?? "").startsWith("application/json");
-}
+const isJson = (answer) => (answer.headers.get("content-type") ?? "").startsWith("application/json");
 
 function decode(text) {
 	if (!BIG.test(text)) return JSON.parse(text);

@@ -4,8 +4,6 @@ import { h } from "./dom.js";
 import { clock, day, count, percent } from "./format.js";
 
 const WIDTH = 1000;
-
-// The buckets of a history with those in which nothing happened.
 export function filled(buckets, sinceMs, untilMs, stepMs) {
 	const known = new Map(buckets.map((bucket) => [bucket.at_ms, bucket]));
 	const first = Math.floor(sinceMs / stepMs) * stepMs;
@@ -17,41 +15,33 @@ export function filled(buckets, sinceMs, untilMs, stepMs) {
 }
 
 const round = (value) => Math.round(value * 10) / 10;
-
-function line(values, top, height) {
-	const step = WIDTH / Math.max(1, values.length - 1);
-	return values
-		.map((value, index) => `${index ? "L" : "M"}${round(index * step)} ${round(height - (value / top) * height)}`)
-		.join("");
+function lines(buckets, top, height) {
+	const step = WIDTH / Math.max(1, buckets.length - 1);
+	const line = (field) => buckets.map((each, index) => `${index ? "L" : "M"}${round(index * step)} ${round(height - (each[field] / top) * height)}`).join("");
+	const arrived = line("arrived");
+	return [h("path.area.arrived", { d: `${arrived}L${WIDTH} ${height}L0 ${height}Z` }), h("path.line.arrived", { d: arrived }), h("path.line.completed", { d: line("completed") })];
 }
 
-// A round number at or above `value`, to be the top of an axis.
+const most = (buckets) => Math.max(...buckets.flatMap((each) => [each.arrived, each.completed]));
 function ceiling(value) {
-	if (value <= 5) return 5;
+	if (value <= 4) return 4;
 	const size = 10 ** Math.floor(Math.log10(value));
-	return [1, 2, 2.5, 5, 10].map((factor) => factor * size).find((round) => round >= value);
+	return [1, 2, 4, 6, 8, 10].map((factor) => factor * size).find((round) => round >= value);
 }
 
 // What arrived against what was completed. `pointed` is the index of the bucket under the pointer.
 export function traffic(buckets, { stepMs, pointed, point, label }) {
 	const height = 200;
-	const top = ceiling(Math.max(...buckets.flatMap((each) => [each.arrived, each.completed])));
-	const arrived = line(buckets.map((each) => each.arrived), top, height);
-	const completed = line(buckets.map((each) => each.completed), top, height);
+	const top = ceiling(most(buckets));
 	const shown = buckets[pointed];
-	const long = stepMs >= 3_600_000;
+	const at = stepMs >= 3_600_000 ? day : clock;
 	const said = shown
-		? `${(long ? day : clock)(shown.at_ms)} · ${count(shown.arrived)} arrived · ${count(shown.completed)} completed`
+		? `${at(shown.at_ms)} · ${count(shown.arrived)} arrived · ${count(shown.completed)} completed`
 		: "";
 	const marks = [0, 0.25, 0.5, 0.75, 1].map((part) => buckets[Math.round(part * (buckets.length - 1))]);
 	return h(
 		"figure.traffic",
-		h(
-			"figcaption",
-			h("span.legend.arrived", "arrived"),
-			h("span.legend.completed", "completed"),
-			h("output", said),
-		),
+		h("figcaption", h("span.legend", "arrived"), h("span.legend.completed", "completed"), h("output", said)),
 		h(
 			"div",
 			{
@@ -62,37 +52,29 @@ export function traffic(buckets, { stepMs, pointed, point, label }) {
 				},
 				onmouseleave: () => point(undefined),
 			},
-			h("span.axis.top", count(top)),
+			h("span.axis", count(top)),
 			h("span.axis.middle", count(top / 2)),
 			h(
 				"svg",
 				{ viewBox: `0 0 ${WIDTH} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": label },
 				h("path.grid", { d: `M0 0H${WIDTH}M0 ${height / 2}H${WIDTH}M0 ${height}H${WIDTH}` }),
-				h("path.area.arrived", { d: `${arrived}L${WIDTH} ${height}L0 ${height}Z` }),
-				h("path.line.arrived", { d: arrived }),
-				h("path.line.completed", { d: completed }),
+				lines(buckets, top, height),
 				shown && h("path.pointer", { d: `M${round((pointed / (buckets.length - 1)) * WIDTH)} 0V${height}` }),
 			),
 		),
-		h("div.ticks", { "aria-hidden": "true" }, marks.map((mark) => h("span", (long ? day : clock)(mark.at_ms)))),
+		h("div.ticks", { "aria-hidden": "true" }, marks.map((mark) => h("span", at(mark.at_ms)))),
 	);
 }
 
 export function sparkline(buckets, label) {
 	const height = 100;
-	if (!buckets) return h("svg.sparkline", { viewBox: `0 0 ${WIDTH} ${height}`, "aria-hidden": "true" });
-	const top = Math.max(1, ...buckets.flatMap((each) => [each.arrived, each.completed]));
-	const arrived = line(buckets.map((each) => each.arrived), top, height);
+	if (!buckets) return h("svg.sparkline", { viewBox: `0 0 ${WIDTH} ${height}` });
 	return h(
 		"svg.sparkline",
 		{ viewBox: `0 -6 ${WIDTH} ${height + 12}`, preserveAspectRatio: "none", role: "img", "aria-label": label },
-		h("path.area.arrived", { d: `${arrived}L${WIDTH} ${height}L0 ${height}Z` }),
-		h("path.line.arrived", { d: arrived }),
-		h("path.line.completed", { d: line(buckets.map((each) => each.completed), top, height) }),
+		lines(buckets, Math.max(1, most(buckets)), height),
 	);
 }
-
-// How full something is: water in a basin.
 export function level(ratio, text, { tone = "", label } = {}) {
 	const part = Math.max(0, Math.min(1, ratio || 0));
 	return h(
@@ -106,16 +88,8 @@ export function level(ratio, text, { tone = "", label } = {}) {
 		h("span.level-text", text),
 	);
 }
-
-// Parts of a whole, side by side: [{part, class, title}].
-export function shares(parts, total, label) {
-	return h(
-		"span.shares",
-		{ role: "img", "aria-label": label },
-		parts
-			.filter(({ part }) => part > 0)
-			.map(({ part, tone, title }) =>
-				h("span", { class: tone, title, style: { "flex-grow": String(Math.max(part / Math.max(1, total), 0.012)) } }),
-			),
-	);
-}
+export const shares = (parts, total, label) => h(
+	"span.shares",
+	{ role: "img", "aria-label": label },
+	parts.map(({ part, tone, title }) => h("span", { class: tone, title, style: { "flex-grow": String(Math.max(part / total, 0.012)) } })),
+);

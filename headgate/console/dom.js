@@ -5,23 +5,23 @@ const SVG = "http://www.w3.org/2000/svg";
 const PROPERTIES = new Set(["value", "checked", "disabled", "indeterminate", "open", "selected"]);
 
 // An element, as `name.class.class`. Props, which may be left out: attributes by name, `on…`
-// handlers, `style` as an object, `key` among its siblings, and `mounted`, which is called with the
-// new node.
+// handlers, `style` as an object, and `key` among its siblings. A button does nothing by itself, and
+// a drawing is not read aloud, unless they say otherwise.
 export function h(what, ...children) {
 	const [tag, ...classes] = what.split(".");
 	const props = isProps(children[0]) ? { ...children.shift() } : {};
 	if (classes.length) props.class = classes.join(" ");
+	if (tag === "button") props.type ??= "button";
+	if (tag === "svg" && !props.role) props["aria-hidden"] = "true";
 	return { tag, props, key: props.key, children: flat(children), node: null };
 }
 
 const isProps = (value) => value?.constructor === Object && !("node" in value);
 
-function flat(children) {
-	return children
-		.flat(Infinity)
-		.filter((child) => child !== null && child !== undefined && typeof child !== "boolean")
-		.map((child) => (typeof child === "object" ? child : { text: String(child), node: null }));
-}
+const flat = (children) => children
+	.flat(Infinity)
+	.filter((child) => child !== null && child !== undefined && typeof child !== "boolean")
+	.map((child) => (typeof child === "object" ? child : { text: String(child), node: null }));
 
 const shown = new WeakMap();
 
@@ -56,17 +56,9 @@ function patchChildren(parent, before, after, inSvg) {
 		if (next.node === cursor) cursor = cursor.nextSibling;
 		else parent.insertBefore(next.node, cursor);
 	}
-	for (const next of after) {
-		if (next.isNew) {
-			next.isNew = false;
-			const { node } = next;
-			if (next.props?.mounted) queueMicrotask(() => next.props.mounted(node));
-		}
-	}
 }
 
 function create(next, inSvg) {
-	next.isNew = true;
 	if (next.text !== undefined) return document.createTextNode(next.text);
 	const svg = inSvg || next.tag === "svg";
 	const node = svg ? document.createElementNS(SVG, next.tag) : document.createElement(next.tag);
@@ -95,7 +87,7 @@ function setProps(node, before, after) {
 }
 
 function setProp(node, name, before, value) {
-	if (name === "key" || name === "mounted") return;
+	if (name === "key") return;
 	if (name.startsWith("on")) {
 		node[name] = value ?? null;
 	} else if (name === "style") {

@@ -5,29 +5,10 @@ import { now } from "./api.js";
 
 const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const compacted = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-const exactTime = new Intl.DateTimeFormat(undefined, {
-	year: "numeric",
-	month: "short",
-	day: "numeric",
-	hour: "2-digit",
-	minute: "2-digit",
-	second: "2-digit",
-	hour12: false,
-	timeZoneName: "short",
-});
-const clockTime = new Intl.DateTimeFormat(undefined, {
-	hour: "2-digit",
-	minute: "2-digit",
-	hour12: false,
-});
-const dayTime = new Intl.DateTimeFormat(undefined, {
-	weekday: "short",
-	day: "numeric",
-	month: "short",
-	hour: "2-digit",
-	minute: "2-digit",
-	hour12: false,
-});
+const times = (options) => new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false, ...options });
+const exactTime = times({ year: "numeric", month: "short", day: "numeric", second: "2-digit", timeZoneName: "short" });
+const clockTime = times({});
+const dayTime = times({ weekday: "short", day: "numeric", month: "short" });
 const UNITS = [
 	[86_400_000, "d"],
 	[3_600_000, "h"],
@@ -49,9 +30,7 @@ export function rate(perSecond) {
 	return `${trimmed(perSecond)}/s`;
 }
 
-function trimmed(value) {
-	return value >= 100 ? compacted.format(Math.round(value)) : String(Number(value.toPrecision(2)));
-}
+const trimmed = (value) => value >= 100 ? compacted.format(Math.round(value)) : String(Number(value.toPrecision(2)));
 
 // A duration with its two largest units: `2 h 5 m`.
 export function duration(ms) {
@@ -67,14 +46,8 @@ export function duration(ms) {
 }
 
 export function bytes(value) {
-	if (value < 1024) return `${value} B`;
-	const units = ["KiB", "MiB", "GiB", "TiB"];
-	let size = value / 1024;
-	while (size >= 1024 && units.length > 1) {
-		size /= 1024;
-		units.shift();
-	}
-	return `${trimmed(size)} ${units[0]}`;
+	const power = Math.min(4, Math.floor(Math.log2(Math.max(1, value)) / 10));
+	return `${power ? trimmed(value / 1024 ** power) : value} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
 }
 
 const isTime = (ms) => Math.abs(Number(ms)) <= LIMIT_MS;
@@ -82,8 +55,7 @@ const isTime = (ms) => Math.abs(Number(ms)) <= LIMIT_MS;
 export const exact = (ms) => (isTime(ms) ? exactTime.format(Number(ms)) : `${ms} ms`);
 export const clock = (ms) => clockTime.format(ms);
 export const day = (ms) => (isTime(ms) ? dayTime.format(Number(ms)) : `${ms} ms`);
-
-// How long ago, or in how long.
+export const elsewhere = (ms, timeZone) => times({ timeZone, weekday: "short" }).format(Number(ms));
 export function relative(ms) {
 	const distance = Number(ms) - now();
 	if (Math.abs(distance) < 1000) return "now";
@@ -97,8 +69,8 @@ function coarse(ms) {
 }
 
 // An instant, relative, with the exact one on hover.
-export function time(ms, text = relative(ms)) {
+export function time(ms, text) {
 	if (ms === null || ms === undefined) return h("span.faint", "–");
 	const datetime = isTime(ms) ? new Date(Number(ms)).toISOString() : undefined;
-	return h("time", { datetime, title: exact(ms) }, text);
+	return h("time", { datetime, title: exact(ms) }, text ?? relative(ms));
 }

@@ -1,19 +1,20 @@
 // What jobs carry, for people to read: bytes as JSON, as text, or in hexadecimal.
 
 import { h } from "./dom.js";
-import { visible } from "./parts.js";
+import { visibleLines } from "./parts.js";
 import { count } from "./format.js";
 
-const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|\b(true|false|null)\b|([[\]{}])|(,)|\s+/gy;
+const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|[[\]{},]|[^\s[\]{},:"]+/g;
 const SHOWN = 200_000;
+// A million of pieces would be slower to lay out than they are worth.
+const PIECES = 20_000;
 
-export function fromBase64(text) {
-	return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-}
+export const fromBase64 = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 
+// What was written in a form, whose lines end as a form ends them.
 export function toBase64(text) {
 	let binary = "";
-	for (const byte of new TextEncoder().encode(text)) binary += String.fromCharCode(byte);
+	for (const byte of new TextEncoder().encode(text.replaceAll("\r\n", "\n"))) binary += String.fromCharCode(byte);
 	return btoa(binary);
 }
 
@@ -25,51 +26,31 @@ export function asText(bytes) {
 	}
 }
 
-// Bytes as they are best read, and what that is.
-export function readable(bytes) {
-	const text = asText(bytes);
-	if (text === null) return { form: "bytes", text: hexadecimal(bytes) };
-	const pretty = indent(text);
-	if (pretty !== null) return { form: "JSON", text: pretty };
-	if (/[\u0000-\u0008\u000e-\u001f]/.test(text)) return { form: "bytes", text: hexadecimal(bytes) };
-	return { form: "text", text };
-}
-
-// The same JSON on many lines, or null when it is none. Numbers are taken over as they were
-// written: no integer is too big, no fraction is rounded.
+// The same JSON on many lines, as pieces of text and what they are, or null when it is none. Numbers
+// are taken over as they were written: no integer is too big, no fraction is rounded.
 export function indent(text) {
 	try {
 		JSON.parse(text);
 	} catch {
 		return null;
 	}
+	const pieces = [];
 	let depth = 0;
-	let out = "";
-	const newline = () => `\n${"  ".repeat(depth)}`;
-	TOKEN.lastIndex = 0;
 	let opened = false;
-	for (let match = TOKEN.exec(text); match; match = TOKEN.exec(text)) {
-		const [token, string, colon, number, word, bracket, comma] = match;
-		if (/^\s+$/.test(token)) continue;
-		if (bracket === "}" || bracket === "]") {
-			depth -= 1;
-			out += opened ? bracket : newline() + bracket;
-			opened = false;
-			continue;
-		}
-		if (opened) out += newline();
-		opened = false;
-		if (bracket) {
-			depth += 1;
-			opened = true;
-			out += bracket;
-		} else if (comma) {
-			out += comma + newline();
-		} else {
-			out += string ? string + (colon ? ": " : "") : (number ?? word);
-		}
+	const add = (text, kind) => pieces.push({ text, kind });
+	const newline = () => add(`\n${"  ".repeat(depth)}`);
+	for (const [token, string, colon] of text.matchAll(TOKEN)) {
+		const closes = token === "}" || token === "]";
+		if (closes) depth -= 1;
+		if (closes ? !opened : opened) newline();
+		opened = token === "{" || token === "[";
+		if (opened) depth += 1;
+		if (string) add(string, colon ? "key" : "string");
+		else add(token, /[\w-]/.test(token[0]) ? "value" : undefined);
+		if (colon) add(": ");
+		if (token === ",") newline();
 	}
-	return out;
+	return pieces;
 }
 
 function hexadecimal(bytes) {
@@ -82,30 +63,24 @@ function hexadecimal(bytes) {
 	}
 	return lines.join("\n");
 }
-
-// A block of what some bytes say.
+function readable(bytes) {
+	const text = asText(bytes);
+	const pieces = text === null ? null : indent(text);
+	if (pieces) return { form: "JSON", text: pieces.map((piece) => piece.text).join(""), pieces };
+	if (text === null || /[\u0000-\u0008\u000e-\u001f]/.test(text)) return { form: "bytes", text: hexadecimal(bytes) };
+	return { form: "text", text };
+}
 export function contents(bytes, label) {
-	const { form, text } = readable(bytes);
+	const { form, text, pieces } = readable(bytes);
 	const cut = text.length > SHOWN;
+	const coloured = pieces && !cut && pieces.length < PIECES;
 	return h(
 		"figure.contents",
 		h("figcaption", `${form} · ${count(bytes.length)} bytes${cut ? " · the beginning of it" : ""}`),
-		h("pre", { tabindex: "0", "aria-label": label }, form === "JSON" ? coloured(text.slice(0, SHOWN)) : visibleLines(text.slice(0, SHOWN))),
+		h(
+			"pre",
+			{ tabindex: "0", "aria-label": label },
+			coloured ? pieces.map(({ text, kind }) => (kind ? h("span", { class: `json-${kind}` }, visibleLines(text)) : text)) : visibleLines(text.slice(0, SHOWN)),
+		),
 	);
-}
-
-const visibleLines = (text) => text.split("\n").map(visible).join("\n");
-
-function coloured(text) {
-	const parts = [];
-	let rest = 0;
-	for (const match of text.matchAll(/("(?:[^"\\]|\\.)*")(:?)|-?\d[\d.eE+-]*|\b(?:true|false|null)\b/g)) {
-		if (match.index > rest) parts.push(text.slice(rest, match.index));
-		const kind = match[1] ? (match[2] ? "key" : "string") : "value";
-		parts.push(h("span", { class: `json-${kind}` }, visibleLines(match[1] ?? match[0])), match[2] ?? "");
-		rest = match.index + match[0].length;
-	}
-	parts.push(text.slice(rest));
-	// A million of pieces would be slower to lay out than they are worth.
-	return parts.length > 20_000 ? visibleLines(text) : parts;
 }

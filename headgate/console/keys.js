@@ -2,19 +2,8 @@
 
 import { h } from "./dom.js";
 import { go } from "./address.js";
-import { isOpen, open, frame } from "./dialog.js";
-
-export const PLACES = {
-	o: ["Overview", []],
-	j: ["Jobs", ["jobs"]],
-	q: ["Queues", ["queues"]],
-	p: ["Periodic", ["periodic"]],
-	w: ["Workers", ["workers"]],
-	l: ["Policies", ["policies"]],
-	u: ["Quarantine", ["quarantine"]],
-	b: ["Operations", ["operations"]],
-	a: ["Audit", ["audit"]],
-};
+import { isOpen, open, form } from "./dialog.js";
+import { places } from "./places.js";
 
 const KEYS = [
 	["/", "search"],
@@ -42,10 +31,10 @@ export function listen(commands) {
 		if (typing || isOpen()) return;
 		if (performance.now() < waiting) {
 			waiting = 0;
-			const place = PLACES[event.key];
+			const place = places().find(({ key }) => key === event.key);
 			if (place) {
 				event.preventDefault();
-				go(place[1]);
+				go(place.path);
 				return;
 			}
 		}
@@ -83,9 +72,9 @@ function move(step) {
 }
 
 export function help() {
-	const rows = [...KEYS, ...Object.entries(PLACES).map(([key, [title]]) => [`g ${key}`, `go to ${title}`])];
+	const rows = [...KEYS, ...places().map(({ key, title }) => [`g ${key}`, `go to ${title}`])];
 	return open((dialog) =>
-		frame(dialog, {
+		form(dialog, {
 			title: "Keyboard",
 			content: h(
 				"dl.keys",

@@ -5,6 +5,7 @@ import { stream } from "./api.js";
 const SETTLE_MS = 700;
 const CEILING_MS = 2000;
 const POLL_MS = 5000;
+const MOVING_MS = 1000;
 const POLL_LIMIT_MS = 60_000;
 
 // Calls `look` whenever there may be news, until `pause`. One look is over before the next begins,
@@ -13,20 +14,20 @@ export class Live {
 	constructor(look, changed) {
 		this.look = look;
 		this.changed = changed;
-		this.running = false;
-		this.paused = false;
-		this.streaming = false;
-		this.failures = 0;
-		this.timer = 0;
-		this.due = 0;
-		this.firstEvent = 0;
-		this.looking = false;
+		Object.assign(this, { begun: false, running: false, paused: false, streaming: false, looking: false });
+		Object.assign(this, { failures: 0, tookMs: 0, timer: 0, due: 0, firstEvent: 0 });
+		document.addEventListener("visibilitychange", () => this.wake());
 	}
 
 	start({ events }) {
 		this.events = events;
-		document.addEventListener("visibilitychange", () => this.wake());
+		this.begun = true;
 		this.wake();
+	}
+
+	end() {
+		this.begun = false;
+		this.stop();
 	}
 
 	stop() {
@@ -44,26 +45,23 @@ export class Live {
 	}
 
 	wake() {
-		const wanted = !this.paused && document.visibilityState === "visible";
+		const wanted = this.begun && !this.paused && document.visibilityState === "visible";
 		if (wanted === this.running) return;
 		if (!wanted) {
 			this.stop();
 			return;
 		}
 		this.running = true;
-		this.schedule(this.hasLooked ? 0 : POLL_MS);
+		this.schedule(this.tookMs ? 0 : POLL_MS);
 		if (this.events) this.listen();
 	}
 
-	// A look was taken by somebody else: the next one can wait.
-	looked({ failed, tookMs }) {
-		this.hasLooked = true;
+	// A look was taken: the next one can wait, not so long where something `moves`.
+	looked({ failed, moves, tookMs }) {
 		this.failures = failed ? this.failures + 1 : 0;
-		this.tookMs = tookMs;
-		this.firstEvent = 0;
-		if (this.running) {
-			this.schedule(Math.min(Math.max(POLL_MS, tookMs * 4) * 2 ** this.failures, POLL_LIMIT_MS));
-		}
+		Object.assign(this, { tookMs, firstEvent: 0 });
+		const usual = Math.max(moves ? MOVING_MS : POLL_MS, tookMs * 4);
+		if (this.running) this.schedule(Math.min(usual * 2 ** this.failures, POLL_LIMIT_MS));
 	}
 
 	schedule(delay) {
@@ -89,7 +87,7 @@ export class Live {
 		const delay = Math.max(
 			0,
 			Math.min(SETTLE_MS, this.firstEvent + CEILING_MS - time),
-			Math.min((this.tookMs ?? 0) * 4, POLL_MS) - (POLL_MS - (this.due - time)),
+			Math.min(this.tookMs * 4, POLL_MS) - (POLL_MS - (this.due - time)),
 		);
 		if (time + delay < this.due && !this.failures) this.schedule(delay);
 	}

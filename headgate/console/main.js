@@ -1,12 +1,16 @@
 // The frame around the views: who is there, where one is, and when to look again.
 
 import { h, render } from "./dom.js";
-import { go, here, href } from "./address.js";
-import { begin, isNamed, resume, sees, session, signOut } from "./session.js";
-import { help, listen } from "./keys.js";
+import { here, href } from "./address.js";
+import { reader } from "./api.js";
 import { isOpen } from "./dialog.js";
+import { serve } from "./frame.js";
+import { help, listen } from "./keys.js";
 import { Live } from "./live.js";
-import { failure, empty } from "./parts.js";
+import { empty, failure, icon } from "./parts.js";
+import { places, titleOf } from "./places.js";
+import { begin, resume, sees, session, signOut, widest } from "./session.js";
+import { keep, recall } from "./stored.js";
 import { signInForm } from "./views/sign_in.js";
 import * as audit from "./views/audit.js";
 import * as enqueue from "./views/enqueue.js";
@@ -37,27 +41,18 @@ const VIEWS = {
 	audit: [audit],
 };
 
-const PLACES = [
-	["Overview", []],
-	["Jobs", ["jobs"]],
-	["Queues", ["queues"]],
-	["Periodic", ["periodic"]],
-	["Workflows", ["workflows"], () => session.workflows],
-	["Workers", ["workers"]],
-	["Policies", ["policies"]],
-	["Quarantine", ["quarantine"]],
-	["Operations", ["operations"]],
-	["Audit", ["audit"], () => sees("admin")],
-];
-
 const MOST_KEPT = 8;
 const TICK_MS = 1000;
 const root = document.getElementById("console");
 
-const state = { signedIn: false, starting: true, problem: null, menu: false };
+// "starting", "broken" for want of an answer, "door" for want of a token, or "inside".
+let stage = "starting";
+let problem = null;
+let menu = false;
 let page = null;
 const kept = new Map();
-const live = new Live(() => load(), () => draw());
+const live = new Live(load, draw);
+serve({ refresh: load, update: draw });
 
 function viewOf(path) {
 	const [list, one] = VIEWS[path[0] ?? ""] ?? [];
@@ -68,47 +63,35 @@ function navigate() {
 	const address = here();
 	const hash = href(address.path, address.query);
 	const place = href(address.path);
-	state.menu = false;
+	menu = false;
 	if (page?.place !== place) {
 		page?.controller?.abort();
-		page = { view: viewOf(address.path), place, local: {}, data: null, error: null };
+		page = { view: viewOf(address.path), place, local: {} };
 	}
 	Object.assign(page, { address, hash, typed: location.hash, looks: 0, arriving: true, scroll: history.state?.scroll });
+	page.stale = !kept.has(hash) && page.data !== undefined;
 	if (kept.has(hash)) page.data = kept.get(hash);
-	else if (page.data) page.stale = true;
 	draw();
 	settle();
 	load();
 }
 
-const context = {
-	get path() {
-		return page.address.path;
-	},
-	get query() {
-		return page.address.query;
-	},
-	// What the view keeps while one stays there.
-	get local() {
-		return page.local;
-	},
-	update: () => draw(),
-	refresh: () => load(),
-};
+// Where one is, and what the view keeps while one stays there.
+const context = () => ({ ...page.address, local: page.local });
 
 async function load() {
 	const mine = page;
-	if (!mine?.view || !state.signedIn) return;
+	if (!mine?.view || stage !== "inside") return;
 	mine.controller?.abort();
 	const controller = new AbortController();
 	mine.controller = controller;
 	const begun = performance.now();
 	const hash = mine.hash;
 	try {
-		const data = await mine.view.load({ ...ask(mine), signal: controller.signal, previous: mine.data });
+		const data = await mine.view.load({ ...mine.address, ...reader(controller.signal, mine.address.query.cursor) });
 		if (controller.signal.aborted || page !== mine) return;
 		Object.assign(mine, { data, error: null, stale: false });
-		keep(hash, data);
+		remember(hash, data);
 	} catch (error) {
 		if (controller.signal.aborted || page !== mine || error.name === "AbortError") return;
 		if (error.status === 401) {
@@ -119,15 +102,13 @@ async function load() {
 		Object.assign(mine, { error, stale: false });
 	}
 	mine.looks += 1;
-	live.looked({ failed: mine.error !== null && !(mine.error.status < 500), tookMs: performance.now() - begun });
+	live.looked({ failed: mine.error && !(mine.error.status < 500), moves: mine.view.moves?.(mine.data), tookMs: performance.now() - begun });
 	draw();
 	settle();
 }
 
-const ask = (mine) => ({ path: mine.address.path, query: mine.address.query, local: mine.local });
-
 // The newest answers, so that going back shows at once what was there.
-function keep(hash, data) {
+function remember(hash, data) {
 	kept.delete(hash);
 	kept.set(hash, data);
 	if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
@@ -135,116 +116,101 @@ function keep(hash, data) {
 
 // Goes where one was on this page, once there is something to go to.
 function settle() {
-	if (!page.arriving || (!page.data && !page.error)) return;
+	if (!page.arriving || (page.data === undefined && !page.error)) return;
 	page.arriving = false;
 	scrollTo(0, page.scroll ?? 0);
 }
 
 function leave() {
-	live.stop();
+	live.end();
 	page?.controller?.abort();
 	kept.clear();
-	Object.assign(state, { signedIn: false, starting: false });
-	draw();
+	show("door");
 }
 
 async function start() {
-	Object.assign(state, { starting: true, problem: null });
-	draw();
+	show("starting");
 	try {
 		await begin();
+		enter();
 	} catch (error) {
-		state.starting = false;
-		state.problem = error.status === 401 || error.status === 403 ? null : error;
-		draw();
-		return;
+		problem = error;
+		show(error.status === 401 || error.status === 403 ? "door" : "broken");
 	}
-	enter();
 }
 
 function enter() {
-	Object.assign(state, { signedIn: true, starting: false, problem: null });
+	stage = "inside";
 	navigate();
 	live.start({ events: session.notifying && sees("viewer") });
 }
 
-function draw() {
-	document.title = `${title()} · Headgate`;
-	if (state.problem) render(root, h("main.alone", brand(), failure(state.problem, start)));
-	else if (state.starting) render(root, h("main.alone", brand(), h("p.faint", "Asking the API…")));
-	else if (!state.signedIn) render(root, h("main.alone", brand(), signInForm({ signedIn: enter, update: draw })));
-	else render(root, skip(), side(), h("div.page", bar(), main()));
+function show(given) {
+	stage = given;
+	draw();
+	document.querySelector("[data-first]")?.focus();
 }
 
-const title = () => (state.signedIn && page?.view ? page.view.title(page.address) : "Console");
+function draw() {
+	document.title = `${title()} · Headgate`;
+	const alone = {
+		starting: () => h("p.faint", "Asking the API…"),
+		broken: () => failure(problem, start),
+		door: () => signInForm({ signedIn: enter, update: draw }),
+	}[stage];
+	if (alone) render(root, h("main.alone", brand(), alone()));
+	else render(root, skip(), side(), h("div.page", bar(), main()));
+}
+const title = () => (stage === "inside" && page?.view && (page.view.title?.(page.address) || titleOf(page.address.path))) || "Console";
 
 const skip = () => h("a.skip", { href: location.hash || "#/", onclick: toMain }, "Skip to the contents");
-
 function toMain(event) {
 	event.preventDefault();
 	document.querySelector("main").focus();
 }
 
-function brand() {
-	return h(
-		"a.brand",
-		{ href: "#/" },
-		h(
-			"svg",
-			{ viewBox: "0 0 32 32", "aria-hidden": "true" },
-			h("path.post", { d: "M6 4v24M26 4v24" }),
-			h("path.leaf", { d: "M10.5 5h11v10h-11zM10.5 10h11" }),
-			h("path.wave", { d: "M2 24.5q3.5-3.4 7 0t7 0 7 0 7 0" }),
-		),
-		"Headgate",
-	);
-}
+const brand = () => h(
+	"a.brand",
+	{ href: "#/" },
+	h("svg", { viewBox: "0 0 32 32" }, h("path", { d: "M6 4v24M26 4v24" }), h("path.leaf", { d: "M10.5 5h11v10h-11zM10.5 10h11" }), h("path.wave", { d: "M2 24.5q3.5-3.4 7 0t7 0 7 0 7 0" })),
+	"Headgate",
+);
 
 function side() {
 	const first = page.address.path[0] ?? "";
 	return h(
 		"aside",
-		{ class: state.menu ? "side open" : "side", key: "side" },
+		{ class: menu ? "side open" : "side", key: "side" },
 		brand(),
 		h(
 			"nav",
 			{ "aria-label": "Places", id: "places" },
-			PLACES.filter(([, , shown]) => !shown || shown()).map(([name, path]) =>
-				h("a", { key: name, href: href(path), "aria-current": (path[0] ?? "") === first ? "page" : null }, name),
-			),
+			places().map(({ title, name, path }) => h("a", { key: name, href: href(path), "aria-current": name === first ? "page" : null }, title)),
 		),
 		h(
 			"div.who",
-			session.readOnly && h("span.tag", "read-only"),
-			isNamed() && h("span.identity", { title: session.identity }, session.identity),
-			isNamed() && h("span.roles", widest()),
-			isNamed() && h("button.plain", { type: "button", onclick: out }, "Sign out"),
+			session.read_only && h("span.tag", "read-only"),
+			session.identity && [h("span.identity", { title: session.identity }, session.identity), h("span", widest()), h("button.plain", { onclick: out }, "Sign out")],
 			h("a.plain", { href: new URL("../../api/v1/docs", import.meta.url).href }, "API"),
-			h("span.version", session.version),
+			h("span", session.version),
 		),
 	);
 }
-
-const widest = () => ["admin", "operator", "producer", "viewer"].find(sees) ?? "no role";
 
 function out() {
 	signOut();
 	leave();
 }
 
-function bar() {
-	return h(
-		"header.bar",
-		{ key: "bar" },
-		h("button.menu", { type: "button", "aria-label": "Places", "aria-expanded": String(state.menu), "aria-controls": "places", onclick: () => { state.menu = !state.menu; draw(); } }, icon("M2 4h12M2 8h12M2 12h12")),
-		h("h1", { title: title() }, title()),
-		h("div.tools", liveSwitch(), tool("Look again (r)", "M13 3v3.5H9.5M13 6.5A5.2 5.2 0 1 0 13.2 9", () => load()), themeSwitch(), tool("Keyboard (?)", "M6.2 6a1.9 1.9 0 1 1 2.6 1.8c-.6.2-.8.6-.8 1.2v.3M8 11.6v.6", help)),
-	);
-}
+const bar = () => h(
+	"header.bar",
+	{ key: "bar" },
+	h("button.tool.menu", { "aria-label": "Places", "aria-expanded": String(menu), "aria-controls": "places", onclick: () => { menu = !menu; draw(); } }, icon("M2 4h12M2 8h12M2 12h12")),
+	h("h1", { title: title() }, title()),
+	h("div.tools", liveSwitch(), tool("Look again (r)", "M13 3v3.5H9.5M13 6.5A5.2 5.2 0 1 0 13.2 9", load), themeSwitch(), tool("Keyboard (?)", "M6.2 6a1.9 1.9 0 1 1 2.6 1.8c-.6.2-.8.6-.8 1.2v.3M8 11.6v.6", help)),
+);
 
-const icon = (d) => h("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, h("path", { d }));
-
-const tool = (label, d, onclick) => h("button.tool", { type: "button", title: label, "aria-label": label, onclick }, icon(d));
+const tool = (label, d, onclick) => h("button.tool", { title: label, "aria-label": label, onclick }, icon(d));
 
 function liveSwitch() {
 	const failing = live.failures > 0 && !live.paused;
@@ -252,42 +218,35 @@ function liveSwitch() {
 	return h(
 		"button",
 		{
-			type: "button",
-			class: `live ${live.paused ? "off" : failing ? "bad" : "on"}`,
+			class: `live ${live.paused ? "off" : failing ? "bad" : ""}`,
 			"aria-pressed": String(!live.paused),
 			title: live.paused ? "Updates are paused; press to resume (l)" : "Updates by themselves; press to pause (l)",
 			onclick: () => live.pause(!live.paused),
 		},
-		h("span.drop", { "aria-hidden": "true" }),
+		h("span.drop"),
 		text,
 	);
 }
 
-const THEMES = ["system", "light", "dark"];
+const THEMES = {
+	system: "M8 2.5a5.5 5.5 0 1 0 0 11zM8 2.5a5.5 5.5 0 0 1 0 11",
+	light: "M8 5.2a2.8 2.8 0 1 0 0 5.6 2.8 2.8 0 0 0 0-5.6M8 1.5v1.4M8 13.1v1.4M1.5 8h1.4M13.1 8h1.4M3.4 3.4l1 1M11.6 11.6l1 1M3.4 12.6l1-1M11.6 4.4l1-1",
+	dark: "M12.9 9.6A5.5 5.5 0 0 1 6.4 3.1a5.5 5.5 0 1 0 6.5 6.5z",
+};
+const THEME = ["localStorage", "headgate.theme"];
 
-function theme() {
-	try {
-		return THEMES.find((name) => name === localStorage.getItem("headgate.theme")) ?? "system";
-	} catch {
-		return "system";
-	}
-}
+let theme = recall(...THEME) ?? "system";
 
 function setTheme(name) {
-	try {
-		localStorage.setItem("headgate.theme", name);
-	} catch {
-		// It holds for this page, then.
-	}
-	if (name === "system") delete document.documentElement.dataset.theme;
-	else document.documentElement.dataset.theme = name;
+	theme = name in THEMES ? name : "system";
+	keep(...THEME, theme);
+	document.documentElement.dataset.theme = theme;
 }
 
 function themeSwitch() {
-	const now = theme();
-	const next = THEMES[(THEMES.indexOf(now) + 1) % THEMES.length];
-	const drawn = { system: "M8 2.5a5.5 5.5 0 1 0 0 11zM8 2.5a5.5 5.5 0 0 1 0 11", light: "M8 5.2a2.8 2.8 0 1 0 0 5.6 2.8 2.8 0 0 0 0-5.6M8 1.5v1.4M8 13.1v1.4M1.5 8h1.4M13.1 8h1.4M3.4 3.4l1 1M11.6 11.6l1 1M3.4 12.6l1-1M11.6 4.4l1-1", dark: "M12.9 9.6A5.5 5.5 0 0 1 6.4 3.1a5.5 5.5 0 1 0 6.5 6.5z" }[now];
-	return tool(`Colours: ${now}; press for ${next}`, drawn, () => {
+	const names = Object.keys(THEMES);
+	const next = names[(names.indexOf(theme) + 1) % names.length];
+	return tool(`Colours: ${theme}; press for ${next}`, THEMES[theme], () => {
 		setTheme(next);
 		draw();
 	});
@@ -295,19 +254,19 @@ function themeSwitch() {
 
 function main() {
 	const { view, data, error, stale } = page;
+	const waits = view && data === undefined && !error;
 	let content;
 	if (!view) content = empty("There is no such place", "The address does not lead anywhere.");
-	else if (data) content = [error && failure(error, () => load()), h("div", { key: page.place, class: "view" }, view.draw(data, context))];
-	else if (error) content = failure(error, () => load());
-	else content = h("div.waiting", { "aria-hidden": "true" }, [1, 2, 3].map(() => h("span")));
+	else if (waits) content = h("div.waiting", { "aria-hidden": "true" }, [1, 2, 3].map(() => h("span")));
+	else content = [error && failure(error, load), h("div", { key: page.place, class: "view" }, data !== undefined && view.draw(data, context()))];
 	return h(
 		"main",
 		{
 			tabindex: "-1",
 			key: "main",
-			"aria-busy": String(Boolean(view) && !data && !error),
+			"aria-busy": String(Boolean(waits)),
 			class: stale ? "stale" : "",
-			// What is shown, and how many answers to it were: for whoever drives the page by a program.
+			// For whoever drives the page by a program.
 			"data-address": page.typed,
 			"data-looks": view ? page.looks : 1,
 		},
@@ -316,7 +275,7 @@ function main() {
 }
 
 function escape() {
-	if (!page?.view?.escape?.(context)) document.activeElement?.blur?.();
+	if (!page?.view?.escape?.(context())) document.activeElement?.blur?.();
 	draw();
 }
 
@@ -329,14 +288,14 @@ addEventListener("scroll", () => {
 history.scrollRestoration = "manual";
 addEventListener("hashchange", () => {
 	clearTimeout(scrolling);
-	if (state.signedIn) navigate();
+	if (stage === "inside") navigate();
 });
 // Times that are told relative to now go on.
 setInterval(() => {
-	if (state.signedIn && document.visibilityState === "visible" && !isOpen()) draw();
+	if (stage === "inside" && document.visibilityState === "visible" && !isOpen()) draw();
 }, TICK_MS);
 
-setTheme(theme());
+setTheme(theme);
 resume();
-listen({ refresh: () => load(), pause: () => live.pause(!live.paused), escape });
+listen({ refresh: load, pause: () => live.pause(!live.paused), escape });
 start();

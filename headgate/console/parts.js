@@ -2,207 +2,175 @@
 
 import { h } from "./dom.js";
 import { mutate } from "./api.js";
-import { href } from "./address.js";
+import { here, href } from "./address.js";
 import { ask } from "./dialog.js";
+import { count, time } from "./format.js";
+import { refresh } from "./frame.js";
 import { notify } from "./notices.js";
 import { hindrance } from "./session.js";
 
-export const link = (path, query, ...children) =>
-	h("a", { href: href(path, query) }, children);
+export const link = (path, query, ...children) => h("a", { href: href(path, query) }, children);
 
 // A name of any length: it is cut to the room there is, and whole on hover.
-export function name(text, { path, query, empty = "(empty)", mono = false } = {}) {
+export function name(text, path, { query, empty = "(empty)", mono = false } = {}) {
 	const props = { class: `name${mono ? " mono" : ""}`, title: text, dir: "auto" };
 	const shown = text === "" ? h("i.faint", empty) : visible(text);
 	return path ? h("a", { ...props, href: href(path, query) }, shown) : h("span", props, shown);
 }
 
+export const queueName = (queue, path = ["queues", queue], query) => name(queue, path, { query, empty: "(no name)" });
+export const jobName = (id) => name(id, ["jobs", id], { mono: true });
+
 // Characters that turn the text around them, or take no room, are shown as what they are.
-export function visible(text) {
-	return text.replace(
-		/[\u0000-\u001f\u007f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g,
-		(character) => `⟨${character.codePointAt(0).toString(16).padStart(4, "0")}⟩`,
-	);
-}
+export const visible = (text) => text.replace(
+	/[\u0000-\u001f\u007f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g,
+	(character) => `⟨${character.codePointAt(0).toString(16).padStart(4, "0")}⟩`,
+);
+
+export const visibleLines = (text) => text.split("\n").map(visible).join("\n");
+
+export const faint = (...text) => h("span.faint", text);
+export const none = () => faint("–");
+export const bad = (isBad, text) => h("span", { class: isBad ? "bad-text" : "" }, text);
+export const warned = (isWarning, text, title) => h("span", { class: isWarning ? "warn-text" : "", title }, text);
+export const status = (text, title) => h("span", { class: `status ${text}`, title }, text);
+export const tagged = (shown, tag) => h("div.with-tag", shown, tag && h("span.tag", tag));
+export const tools = (...buttons) => h("div.tools", buttons);
+
+export const icon = (d) => h("svg", { viewBox: "0 0 16 16" }, h("path", { d }));
+
+export const button = (label, run, props) => h("button", { class: "button", ...props, onclick: run }, label);
 
 // A button for what needs `role`. One that cannot be used stays, and says why.
 export function action(label, { role = "operator", reason = "", run, tone = "", title = "", small = false }) {
 	const why = hindrance(role) || reason;
-	return h(
-		"button",
-		{
-			type: "button",
-			class: `button ${tone}${small ? " small" : ""}`,
-			"aria-disabled": why ? "true" : null,
-			"data-action": label,
-			title: why || title || null,
-			onclick: why ? () => notify(`${label}: ${why}`) : run,
-		},
-		label,
-	);
-}
-
-export const none = () => h("span.faint", "–");
-
-export const queueName = (queue, path = ["queues", queue], query) => name(queue, { path, query, empty: "(no name)" });
-
-export function button(label, run, props = {}) {
-	return h("button.button", { type: "button", ...props, onclick: run }, label);
-}
-
-// A button that asks first: `question` is what `ask` takes, `send` the method, path and body of the
-// request. What comes after is the view as the API tells it then.
-export function asking(label, { role, reason, small = true, tone, question, send, done, refresh }) {
-	const destroys = tone === "danger";
-	return action(label, {
-		role,
-		reason,
-		small,
-		tone,
-		run: async () => {
-			const answer = await ask({
-				confirm: label,
-				tone: destroys ? "danger" : "primary",
-				...question,
-				run: (values, key) => {
-					const [method, path, body, query] = send(values);
-					return mutate(method, path, body, { key, query });
-				},
-			});
-			if (!answer) return;
-			notify(done?.(answer) ?? `${label}: done`);
-			refresh(answer);
-		},
+	return button(label, why ? () => notify(`${label}: ${why}`) : run, {
+		class: `button ${tone}${small ? " small" : ""}`,
+		"aria-disabled": why ? "true" : null,
+		"data-action": label,
+		title: why || title || null,
 	});
 }
 
-export const input = (name, props = {}) => h("input", { name, autocomplete: "off", spellcheck: "false", ...props });
-
-export function field(label, control, hint) {
-	return h("label.field", h("span.label", label), control, hint && h("small", hint));
+// A button that asks first, with `title`, `text` and `fields`, whether `what`, such as "1 job", is
+// to be acted on. `send` is the method, path, body and query of the request, or makes them of what
+// was filled in. What comes after is the view as the API tells it then.
+export function asking(label, { role, reason, small = true, tone = "", destroys = tone === "danger", what, send, done, then = refresh, ...question }) {
+	const run = async () => {
+		const answer = await ask({
+			confirm: what ? `${label} ${what}` : label,
+			tone: destroys ? "danger" : "primary",
+			...question,
+			run: (values, key) => {
+				const [method, path, body, query] = typeof send === "function" ? send(values) : send;
+				return mutate(method, path, body, { key, query });
+			},
+		});
+		if (!answer) return;
+		notify(done?.(answer) ?? `${label}: done`);
+		then(answer);
+	};
+	return action(label, { role, reason, small, tone, run });
 }
 
-export function section(title, { aside, id, note } = {}, ...children) {
-	return h(
-		"section.panel",
-		{ "aria-label": title, id },
-		h("header.panel-head", h("h2", title), note && h("span.note", note), aside && h("div.aside", aside)),
-		children,
-	);
+// Stops and starts again what may be `paused`, at `path`.
+export function pausing({ paused }, path, what, title, { stops, starts, small }) {
+	const [label, text] = paused ? ["Resume", starts] : ["Pause", stops];
+	return asking(label, { small, what, title: `${label} ${title}?`, text, send: ["POST", [...path, label.toLowerCase()]] });
 }
+export const field = (label, control, hint) => h("label.field", h("span.label", label), control, hint && h("small", hint));
 
-export function empty(title, text) {
-	return h(
-		"div.empty",
-		h(
-			"svg",
-			{ viewBox: "0 0 64 40", "aria-hidden": "true" },
-			h("path", { d: "M14 4v32M50 4v32", class: "post" }),
-			h("rect", { x: 19, y: 4, width: 26, height: 15, rx: 1, class: "leaf" }),
-			h("path", { d: "M4 33q5-4 10 0t10 0 10 0 10 0 10 0 10 0", class: "wave" }),
-		),
-		h("p", title),
-		text && h("p.faint", text),
-	);
-}
+export const text = (label, name, props, hint) => field(label, h("input", { name, autocomplete: "off", spellcheck: "false", ...props }), hint);
+export const number = (label, name, props, hint) => text(label, name, { type: "number", ...props }, hint);
+export const area = (label, name, props, hint) => field(label, h("textarea.mono", { name, spellcheck: "false", ...props }), hint);
+export const check = (label, name, props) => h("label.check", h("input", { type: "checkbox", name, ...props }), label);
+export const pair = (...fields) => h("div.pair", fields);
+export const four = (...fields) => h("div.pair.four", fields);
 
-export function failure(error, again) {
-	return h(
-		"div.failure",
-		{ role: "alert" },
-		h("strong", error.status ? `The API answered ${error.status}` : "No answer"),
-		h("span.text", visible(error.message)),
-		error.body?.request_id && h("code", `request ${error.body.request_id}`),
-		again && button("Try again", again),
-	);
-}
+export const choice = (label, { value: chosen, ...props }, options) => field(label, h("select", props, Object.entries(options).map(([value, text]) => h("option", { value, selected: value === chosen }, text))));
 
-// Rows of `columns`, each a title, a class and what makes a cell of a row. On a narrow screen every
+export const section = (title, { aside, note } = {}, ...children) => h(
+	"section.panel",
+	{ "aria-label": title },
+	h("header.panel-head", h("h2", title), note && h("span.note", note), aside && h("div.aside", aside)),
+	children,
+);
+
+export const empty = (title, text) => h(
+	"div.empty",
+	h(
+		"svg",
+		{ viewBox: "0 0 64 40" },
+		h("path", { d: "M14 4v32M50 4v32M19 4h26v15H19z" }),
+		h("path.wave", { d: "M4 33q5-4 10 0t10 0 10 0 10 0 10 0 10 0" }),
+	),
+	h("p", title),
+	text && h("p.faint", text),
+);
+
+export const failure = (error, again) => h(
+	"div.failure",
+	{ role: "alert" },
+	h("strong", error.status ? `The API answered ${error.status}` : "No answer"),
+	h("span", visible(error.message)),
+	error.body?.request_id && h("code", `request ${error.body.request_id}`),
+	again && button("Try again", again),
+);
+
+// Rows of `columns`, each a title, a class and what makes a cell of a row; `key` is the field that
+// tells the rows apart. Without rows it says `nothing`, a title and a text. On a narrow screen every
 // row is a card.
-export function table(label, columns, rows, { key, rowProps } = {}) {
-	const given = columns.filter(Boolean);
+export function table(label, columns, rows, { key, rowProps, nothing }) {
+	if (!rows.length && nothing) return here().query.cursor ? empty("Nothing more") : empty(...nothing);
+	const cellsOf = (row) => columns.map(([title, kind, cell]) => h("td", { class: kind, "data-title": typeof title === "string" ? title : null }, cell(row)));
 	return h(
 		"div.scroll",
 		h(
 			"table",
 			{ "aria-label": label },
-			h("thead", h("tr", given.map(([title, kind]) => h("th", { scope: "col", class: kind }, title)))),
-			h(
-				"tbody",
-				rows.map((row) =>
-					h(
-						"tr",
-						{ key: key ? `k${key(row)}` : undefined, ...rowProps?.(row) },
-						given.map(([title, kind, cell]) => h("td", { class: kind, "data-title": typeof title === "string" ? title : null }, cell(row))),
-					),
-				),
-			),
+			h("thead", h("tr", columns.map(([title, kind]) => h("th", { scope: "col", class: kind }, title)))),
+			h("tbody", rows.map((row) => h("tr", { key: `k${row[key]}`, ...rowProps?.(row) }, cellsOf(row)))),
 		),
 	);
 }
+export const times = (title, field, kind = "time") => [title, kind, (row) => time(row[field])];
+export const counts = (title, field) => [title, "number", (row) => count(row[field])];
+export const buttons = (make) => ["", "actions", (row) => tools(make(row))];
 
-export function facts(pairs) {
-	return h(
-		"dl.facts",
-		pairs
-			.filter(Boolean)
-			.map(([label, ...value]) => h("div", h("dt", label), h("dd", value))),
-	);
-}
+export const facts = (pairs) => h("dl.facts", pairs.filter(Boolean).map(([label, ...value]) => h("div", h("dt", label), h("dd", value))));
 
-export function tabs(label, entries) {
-	return h(
-		"nav.tabs",
-		{ "aria-label": label },
-		entries.map(({ title, path, query, active, note }) =>
-			h("a", { href: href(path, query), "aria-current": active ? "page" : null }, title, note !== undefined && h("span.tab-note", note)),
-		),
-	);
-}
-
-export function choice(props, options) {
-	return h(
-		"select",
-		{ ...props, value: undefined, onchange: props.onchange },
-		options.map(([value, text]) => h("option", { value, selected: value === props.value }, text)),
-	);
-}
+export const tabs = (label, entries) => h(
+	"nav.tabs",
+	{ "aria-label": label },
+	entries.map(({ title, path, query, active, note }) =>
+		h("a", { href: href(path, query), "aria-current": active ? "page" : null }, title, note !== undefined && h("span.tab-note", note)),
+	),
+);
 
 export function copy(text, what) {
-	return h(
-		"button",
-		{
-			type: "button",
-			class: "copy",
-			title: `Copy ${what}`,
-			"aria-label": `Copy ${what}`,
-			onclick: async () => {
-				try {
-					await navigator.clipboard.writeText(text);
-					notify(`Copied ${what}`);
-				} catch {
-					notify("This browser does not let the page copy");
-				}
-			},
-		},
-		h("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, h("path", { d: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3" })),
-	);
+	const run = async () => {
+		try {
+			await navigator.clipboard.writeText(text);
+			notify(`Copied ${what}`);
+		} catch {
+			notify("This browser does not let the page copy");
+		}
+	};
+	return h("button.tool.copy", { title: `Copy ${what}`, "aria-label": `Copy ${what}`, onclick: run }, icon("M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3"));
 }
 
-export function pager({ previous, next }) {
+// Where the pages before and after this one are: the conditions that change, or nothing.
+export function pager(previous, next) {
 	if (!previous && !next) return null;
-	const step = (label, target, rel) =>
-		target
-			? h("a.button", { rel, href: href(target.path, target.query) }, label)
-			: h("span.button", { "aria-disabled": "true" }, label);
+	const { path, query } = here();
+	const step = (label, change, rel) =>
+		change ? h("a.button", { rel, href: href(path, { ...query, ...change }) }, label) : h("span.button", { "aria-disabled": "true" }, label);
 	return h("nav.pager", { "aria-label": "Pages" }, step("Previous", previous, "prev"), step("Next", next, "next"));
 }
-
-// The pages around an offset, for lists that are paged by it.
-export function offsetPager(path, query, next, size) {
-	const offset = Number(query.cursor ?? 0);
-	return pager({
-		previous: offset > 0 && { path, query: { ...query, cursor: offset > size ? offset - size : undefined } },
-		next: next && { path, query: { ...query, cursor: next } },
-	});
+export function offsetPager({ next, size }) {
+	const offset = Number(here().query.cursor ?? 0);
+	return pager(offset > 0 && { cursor: offset > size ? offset - size : undefined }, next && { cursor: next });
 }
+
+// Those of a list whose cursors lead forth alone.
+export const cursorPager = (next) => pager(here().query.cursor && { cursor: undefined }, next && { cursor: next });

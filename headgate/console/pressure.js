@@ -1,6 +1,6 @@
 // How hard work presses on a queue, in numbers and in words.
 
-import { duration } from "./format.js";
+import { bad, count, duration, none, rate, warned } from "./kit.js";
 
 export const waiting = (queue) => queue.by_state.available ?? 0;
 
@@ -33,12 +33,15 @@ export function byPressure(queues) {
 			b.unfinished_jobs - a.unfinished_jobs,
 	);
 }
+export const RATES = [
+	["In", "number", (queue) => rate(queue.arrival_rate)],
+	["Out", "number", (queue) => rate(queue.drain_rate)],
+];
+export const oldest = ({ oldest_available_ms: age }) => (age === null ? none() : duration(age));
+export const OLDEST = ["Oldest", "number", oldest];
+export const DRAINS = ["Drains in", "number", (queue) => warned(trend(queue) === "growing", drainText(queue))];
 
-export const REASONS = {
-	queue_paused: "queue paused",
-	schedule: "not due yet",
-	quarantine: "in quarantine",
-	rate_class: "rate class is out of tokens",
-	concurrency_limit: "concurrency limit reached",
-	sticky_worker: "waits for its worker",
-};
+export function workersOf(cluster) {
+	const live = new Map(cluster.queues.map((each) => [each.queue, each.live_workers]));
+	return ["Workers", "number", ({ queue, unfinished_jobs: work }) => bad(!live.get(queue) && work > 0, count(live.get(queue) ?? 0))];
+}

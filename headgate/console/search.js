@@ -1,56 +1,41 @@
 // The search line: its grammar, and what to suggest while somebody writes.
 
+import { splitOnce } from "./address.js";
+import { duration } from "./format.js";
 import { STATES } from "./states.js";
 
 export const FIELDS = ["id", "queue", "state", "kind", "partition", "rate_class", "fingerprint", "priority", "tag", "tag_any"];
-const SELECTOR = { queue: "queue", state: "state", kind: "kind", partition: "partition_key" };
-const CONDITIONS = ["queue", "state", "kind", "partition_key"];
+// What bulk work selects by, and how the search line calls it.
+const CONDITIONS = { queue: "queue", state: "state", kind: "kind", partition_key: "partition" };
+const MOST = 12;
 
-export function terms(q) {
-	return (q ?? "")
-		.split(/\s+/)
-		.filter(Boolean)
-		.map((term) => {
-			const at = term.indexOf(":");
-			return at < 0 ? { text: term } : { field: term.slice(0, at), value: term.slice(at + 1) };
-		});
-}
-
-// The same conditions as a selection for bulk work; `reason` says why there is none.
+// The conditions of a list as a selection for bulk work; `reason` says why there is none.
 export function selectorOf(query) {
-	const selector = {};
-	for (const field of CONDITIONS) {
-		if (query[field] !== undefined) selector[field] = query[field];
-	}
+	const names = Object.keys(CONDITIONS);
+	const selector = Object.fromEntries(names.filter((name) => query[name] !== undefined).map((name) => [name, query[name]]));
 	if (query.tags_all || query.tags_any) return { reason: "bulk work cannot select by tag" };
-	for (const { field, value, text } of terms(query.q)) {
-		if (text) return { reason: `bulk work cannot select the beginning of a kind: write kind:${text}…` };
-		if (!SELECTOR[field]) return { reason: `bulk work cannot select by ${field}` };
-		selector[SELECTOR[field]] = value;
+	for (const term of query.q?.split(/\s+/).filter(Boolean) ?? []) {
+		const [field, value] = splitOnce(term, ":");
+		if (value === undefined) return { reason: `bulk work cannot select the beginning of a kind: write kind:${term}…` };
+		const name = names.find((each) => CONDITIONS[each] === field);
+		if (!name) return { reason: `bulk work cannot select by ${field}` };
+		selector[name] = value;
 	}
 	if (!Object.keys(selector).length) return { reason: "narrow the list by a state, a queue, a kind or a partition first" };
 	return { selector };
 }
-
-export function inWords(selector) {
-	const words = {
-		state: (value) => `state ${value}`,
-		queue: (value) => `queue ${value || "(no name)"}`,
-		kind: (value) => `kind ${value}`,
-		partition_key: (value) => `partition ${value || "(none)"}`,
-	};
-	return CONDITIONS.filter((field) => field in selector).map((field) => words[field](selector[field])).join(", ");
+export function inWords({ older_than_ms: older, ...selector }) {
+	const words = Object.entries(selector).map(([name, value]) => `${CONDITIONS[name] ?? name} ${value === "" ? "(none)" : value}`);
+	return [...words, ...(older ? [`older than ${duration(older)}`] : [])].join(", ");
 }
 
 // Whole lines that the last word of `line` may become.
 export function suggestions(line, { queues, kinds }) {
 	const word = /\S*$/u.exec(line)[0];
 	const before = line.slice(0, line.length - word.length);
-	const [field, value] = word.includes(":") ? [word.slice(0, word.indexOf(":")), word.slice(word.indexOf(":") + 1)] : [null, word];
+	const [field, value] = splitOnce(word, ":");
 	const values = { state: STATES, queue: queues, kind: kinds };
-	const found =
-		field === null
-			? [...FIELDS.map((each) => `${each}:`), ...kinds.filter((kind) => kind.startsWith(value) && value).map((kind) => `kind:${kind}`)].filter((text) => text.startsWith(word) || text.startsWith(`kind:${word}`))
-			: (values[field] ?? []).filter((each) => each.startsWith(value) && !/\s/u.test(each)).map((each) => `${field}:${each}`);
-	return found.filter((text) => text !== word).slice(0, 12).map((text) => before + text);
+	const all = (name) => (values[name] ?? []).filter((each) => !/\s/u.test(each)).map((each) => `${name}:${each}`);
+	const found = value === undefined ? [...FIELDS.map((each) => `${each}:`), ...(word ? all("kind") : [])] : all(field);
+	return found.filter((text) => text !== word && (text.startsWith(word) || text.startsWith(`kind:${word}`))).slice(0, MOST).map((text) => before + text);
 }

@@ -1,7 +1,6 @@
 // The search field with its suggestions.
 
-import { h } from "./dom.js";
-import { page } from "./api.js";
+import { h, icon, page, update } from "./kit.js";
 import { FIELDS, suggestions } from "./search.js";
 
 const FRESH_MS = 60_000;
@@ -25,7 +24,7 @@ export function sawKinds(jobs) {
 	}
 }
 
-export function searchLine({ value, submit, update }) {
+export function searchLine({ value, submit }) {
 	const suggest = async (event) => {
 		const input = event.currentTarget;
 		await learn();
@@ -41,7 +40,7 @@ export function searchLine({ value, submit, update }) {
 				submit(event.target.elements.q.value.trim());
 			},
 		},
-		h("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, h("path", { d: "M7 2.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9M10.4 10.4l3.4 3.4" })),
+		icon("M7 2.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9M10.4 10.4l3.4 3.4"),
 		h("input", {
 			name: "q",
 			value,

@@ -1,34 +1,21 @@
 // Who is signed in, and what is allowed to them.
 
 import { ApiError, get, setToken } from "./api.js";
+import { keep, recall } from "./stored.js";
 
-const STORED = "headgate.token";
+const STORED = ["sessionStorage", "headgate.token"];
 const EVERYTHING = ["viewer", "producer", "operator", "admin"];
 
-export const session = { identity: "", roles: [], readOnly: false, payloads: false, version: "" };
-
-// Takes up what this tab was told before.
-export function resume() {
-	try {
-		setToken(sessionStorage.getItem(STORED) ?? "");
-	} catch {
-		// Without storage a token lives as long as the page.
-	}
-}
+export const session = { identity: "", roles: [], read_only: false, payloads: false, version: "" };
+export const resume = () => setToken(recall(...STORED) ?? "");
 
 // Asks the API who this is. Raises ApiError; 401 means that a token is needed.
-export async function begin(signal) {
-	const [who, meta] = await Promise.all([get(["session"], {}, signal), get(["meta"], {}, signal)]);
-	session.identity = who.identity;
-	session.roles = who.roles;
-	session.readOnly = who.read_only;
-	session.payloads = who.payloads;
-	session.workflows = who.workflows;
-	session.version = meta.version;
-	session.notifying = meta.capabilities.includes("notifying");
+export async function begin() {
+	const [who, { version, capabilities }] = await Promise.all([get(["session"]), get(["meta"])]);
+	Object.assign(session, who, { version, notifying: capabilities.includes("notifying") });
 }
 
-export async function signIn(token, { keep }) {
+export async function signIn(token, { kept }) {
 	// Whatever is pasted may end up in a header.
 	if (!/^[\x21-\x7e]+$/.test(token)) throw new ApiError(401, "this is no token");
 	setToken(token);
@@ -38,33 +25,19 @@ export async function signIn(token, { keep }) {
 		setToken("");
 		throw error;
 	}
-	try {
-		if (keep) sessionStorage.setItem(STORED, token);
-	} catch {
-		// It lives as long as the page, then.
-	}
+	if (kept) keep(...STORED, token);
 }
 
 export function signOut() {
 	setToken("");
-	try {
-		sessionStorage.removeItem(STORED);
-	} catch {
-		// There was nothing to remove.
-	}
+	keep(...STORED, null);
 }
 
-export function isNamed() {
-	return session.identity !== "";
-}
+export const sees = (role) => session.roles.includes(role);
+export const widest = () => EVERYTHING.findLast(sees) ?? "no role";
 
-export function sees(role) {
-	return session.roles.includes(role);
-}
+// Why somebody has not got `role`; "" when they have.
+export const missing = (role) => (sees(role) ? "" : `only ${EVERYTHING.slice(EVERYTHING.indexOf(role)).join(" and ")} may do this`);
 
-// Why somebody cannot do what needs `role`; "" when they can.
-export function hindrance(role) {
-	if (session.readOnly) return "this console is read-only";
-	if (sees(role)) return "";
-	return `only ${EVERYTHING.slice(EVERYTHING.indexOf(role)).join(" and ")} may do this`;
-}
+// Why somebody cannot change what needs `role`; "" when they can.
+export const hindrance = (role) => (session.read_only ? "this console is read-only" : missing(role));

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from headgate.store.settings import StoreSettings
+from headgate.store.store import Store
 from tests.console.browser import chromium, launched
-from tests.console.screen import Screen
+from tests.console.screen import WIDE, Screen
 from tests.console.seeding import seed
 from tests.contract.serving import Start, address_of, starting
 
@@ -51,17 +53,31 @@ def database(headgate_clones: Any, headgate_template: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def site(start: Start, database: str) -> str:
     """Where the console of that database is."""
-    return url_of(start(database))
-
-
-def url_of(process: Any) -> str:
-    host, port = address_of(process)
+    host, port = address_of(start(database))
     return f"http://{host}:{port}/"
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared_store(database: str) -> AsyncIterator[Store]:
+    """A store on that database, for an API of a kind of its own."""
+    async with Store(StoreSettings(dsn=database)) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def context(browser: Any) -> AsyncIterator[Any]:
+    """A person at the browser, who has the files of the console already but for the first time."""
+    width, height = WIDE
+    made = await browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme="light"
+    )
+    yield made
+    await made.close()
+
+
 @pytest_asyncio.fixture(loop_scope="session")
-async def screen(browser: Any, site: str) -> AsyncIterator[Screen]:
-    """A page of the console, before which nothing may go wrong."""
-    async with Screen.opened(browser, site) as opened:
+async def screen(context: Any, site: str) -> AsyncIterator[Screen]:
+    """A new tab of that person with the console, before which nothing may go wrong."""
+    async with Screen.tab(context, site) as opened:
         yield opened
         opened.assert_clean()

@@ -47,10 +47,18 @@ class Screen:
         context = await browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=theme, **options
         )
+        async with cls.tab(context, site) as screen:
+            yield screen
+        await context.close()
+
+    @classmethod
+    @asynccontextmanager
+    async def tab(cls, context: Any, site: str) -> AsyncIterator[Self]:
+        """A page in a browser that may know the console."""
         page = await context.new_page()
         page.set_default_timeout(10_000)
         yield cls(page, site)
-        await context.close()
+        await page.close()
 
     def _note_message(self, message: Any) -> None:
         if message.type in ("error", "warning"):

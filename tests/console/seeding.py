@@ -6,17 +6,23 @@ from typing import Any, Final
 
 import asyncpg
 
+from headgate import Headgate, Keyring, PayloadEncryption
+from headgate.client.workflow import Workflow
 from headgate.model.envelope import Envelope
 from headgate.model.periodic import ScheduleDefinition
 from headgate.model.policy import ConcurrencyLimit, RateClassPolicy
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
+from tests.contract.job_states import put_into
 
 IMAGE: Final = "<img src=x onerror=alert(1)>"
 RESERVED: Final = "a/b?c#d%20 é"
 DOTS: Final = "../x?y#z"
 LONG: Final = "long-" + "x" * 250
 
+ENCRYPTION: Final = PayloadEncryption(Keyring("k1", {"k1": bytes(32)}))
+
+_NOW: Final = "SELECT (extract(epoch from now()) * 1000)::bigint"
 _JOB: Final = """
 INSERT INTO headgate_job (ulid, kind, payload, queue, state, partition_key, rate_class, fingerprint,
   priority, attempt, crash_attempt, max_attempts, enqueued_at_ms, scheduled_at_ms, finalized_at_ms,
@@ -153,11 +159,16 @@ async def seed(dsn: str, *, many: int = 400) -> None:
     connection = await asyncpg.connect(dsn)
     async with Store(StoreSettings(dsn=dsn)) as store:
         await _fill(store, connection, many)
+        await _begin_workflow(store, dsn, await connection.fetchval(_NOW))
+        await _seal(store)
+        while await store.upkeep.fold_ledger(5_000):
+            pass
+        await _set_traffic(connection)
     await connection.close()
 
 
 async def _fill(store: Store, connection: Any, many: int) -> None:
-    now: int = await connection.fetchval("SELECT (extract(epoch from now()) * 1000)::bigint")
+    now: int = await connection.fetchval(_NOW)
     waiting = [
         job(f"mail-{n:05}", kind=("email:welcome", "email:receipt", "email:digest")[n % 3],
             partition=("acme", "globex", "initech", "umbrella")[n % 4 if n % 5 else 0],
@@ -185,7 +196,8 @@ async def _fill(store: Store, connection: Any, many: int) -> None:
           for n in range(25)),
         *(job(f"bill-{n}", "scheduled", kind="invoice:issue", queue="billing",
               due_ms=3_600_000 * (n + 1)) for n in range(8)),
-        *(job(f"dead-{n}", "archived", attempt=5, max_attempts=5, ended_ms=n * 400_000,
+        *(job(f"dead-{n}", "archived", attempt=5, max_attempts=5, age_ms=7_200_000,
+              due_ms=-7_200_000, ended_ms=n * 50_000,
               errors=[failed(now - 900_000 + n * 1000, 4),
                       failed(now - 400_000, 5, logs=["dns lookup took 4.1 s",
                              '{"level": "warning", "message": "second relay used"}'])])
@@ -212,9 +224,39 @@ async def _fill(store: Store, connection: Any, many: int) -> None:
         await connection.execute(_WORKER, f"{worker[0]}-{worker[1]}", *worker)
     await connection.execute(_QUARANTINE, now)
     await _set_policies(store)
-    while await store.upkeep.fold_ledger(5_000):
-        pass
-    # What was written just now is no traffic that anybody would see.
+
+
+async def _begin_workflow(store: Store, dsn: str, now: int) -> None:
+    """One that got half way, where a part of it failed."""
+    workflow = Workflow("nightly-import")
+    fetch = workflow.add(Envelope(kind="import:fetch", queue="imports"), name="fetch")
+    parts = [
+        workflow.add(Envelope(kind=f"import:{name}", queue="imports"), name=name, after=fetch)
+        for name in ("prices", "stock", "pictures")
+    ]
+    publish = workflow.add(Envelope(kind="import:publish", queue="imports"), name="publish",
+                           after=parts)  # fmt: skip
+    workflow.add(Envelope(kind="mail:done", queue="mail"), name="tell everybody", after=publish)
+    await store.producer.enqueue(workflow.jobs())
+    for states in ({"fetch": "completed"}, {"prices": "completed", "stock": "archived"}):
+        for name, state in states.items():
+            await put_into(dsn, f"nightly-import:{name}", state, ended_ms=now)
+        await store.workflows.advance("nightly-import:coordinator")
+
+
+async def _seal(store: Store) -> None:
+    app = Headgate()
+    app.bind(store)
+
+    @app.task("card:charge", encryption=ENCRYPTION)
+    async def charge(card: str) -> None: ...
+
+    await charge.enqueue("4111 1111", id="sealed-1")
+
+
+async def _set_traffic(connection: Any) -> None:
+    """What was written just now is no traffic that anybody would see."""
+    now: int = await connection.fetchval(_NOW)
     await connection.execute("DELETE FROM headgate_queue_counter")
     for queue, arrived, completed in (
         ("mail", 74, 58), ("reports", 6, 6), ("thumbnails", 21, 34), ("billing", 2, 2),

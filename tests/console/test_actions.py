@@ -232,12 +232,9 @@ async def test_bulk_work_counts_first_and_agrees_with_the_list(screen: Screen) -
     await screen.confirm("Count them (dry run)")
     await screen.see("A dry run counted 5 jobs", within="dialog")
     await screen.confirm("Cancel 5 jobs")
-    await screen.see("0 of about 5 done", within="dialog")
+    await screen.see("0 of about 5 jobs")
     operation = (await ask(screen, "/operations"))[0]
     assert operation["selector"] == {"kind": "report.daily", "queue": "bulk"}
-    await screen.follow(screen.page.get_by_text("Follow it under Operations"))
-    await screen.page.keyboard.press("Escape")
-    await screen.closed()
     await screen.see(operation["id"])
     await screen.button("End it").click()
     await screen.confirm("End 1 operation")
@@ -337,6 +334,30 @@ async def test_policies_are_made_changed_and_deleted(screen: Screen) -> None:
     await page.get_by_label("Running at most").fill("4")
     await screen.confirm("Set")
     await screen.row("fresh-limit").wait_for()
+
+
+async def test_a_workflow_leads_to_its_jobs_and_they_lead_back(screen: Screen) -> None:
+    page = screen.page
+    await screen.go("workflows")
+    await screen.follow(screen.row("nightly-import").get_by_role("link").first)
+    nodes = page.locator(".node")
+    assert await nodes.locator(".name").all_inner_texts() == [
+        "fetch", "prices", "stock", "pictures", "publish", "tell everybody",
+    ]  # fmt: skip
+    columns = [await nodes.nth(at).evaluate("node => node.offsetLeft") for at in range(6)]
+    assert columns == [0, 220, 220, 220, 440, 660]
+    assert await page.locator(".edge").count() == 7
+    assert await page.locator(".edge.done").count() == 4
+    await screen.follow(nodes.filter(has_text="stock").get_by_role("link"))
+    await page.get_by_role("heading", name="nightly-import:stock", exact=True).wait_for()
+    await screen.follow(page.locator(".facts").get_by_role("link", name="nightly-import"))
+    await screen.button("Retry").click()
+    await screen.confirm("Retry 1 workflow")
+    await screen.notice("Retry: done")
+    assert await state_of(screen, "nightly-import:stock") == "available"
+    await screen.button("Cancel").click()
+    await screen.confirm("Cancel 1 workflow")
+    await page.locator(".headline").get_by_text("cancelled").wait_for()
 
 
 async def test_a_queue_is_deleted_with_its_jobs(screen: Screen) -> None:

@@ -1,15 +1,11 @@
 """The files of the console on the wire, and below a prefix."""
 
-import asyncio
 import gzip
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
-import pytest_asyncio
-import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,13 +13,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from headgate.api.application import create_app
 from headgate.api.config import ApiConfig
 from headgate.api.console import ROOT
-from headgate.api.server import listen
-from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 from tests.console.screen import Screen
+from tests.console.serving import served
 from tests.contract.client import Client
 
-MAX_BYTES: Final = 180 * 1024
+MAX_BYTES: Final = 150 * 1024
 PREFIX: Final = "/ops/hg"
 DOTTED: Final = "a/b?c#d%20 é"
 
@@ -109,19 +104,6 @@ def test_it_is_small() -> None:
     assert size < MAX_BYTES
 
 
-@asynccontextmanager
-async def served(app: ASGIApp) -> AsyncIterator[str]:
-    with listen("127.0.0.1", 0) as listening:
-        server = uvicorn.Server(
-            uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
-        )
-        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-        task = asyncio.create_task(server.serve(sockets=[listening]))
-        yield "http://{}:{}".format(*listening.getsockname()[:2])
-        server.should_exit = True
-        await task
-
-
 def stripping(app: ASGIApp) -> ASGIApp:
     """A proxy that takes the prefix away and tells nobody."""
 
@@ -136,12 +118,6 @@ def stripping(app: ASGIApp) -> ASGIApp:
 
 def mounted(app: ASGIApp) -> ASGIApp:
     return Starlette(routes=[Mount(PREFIX, app)])
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def shared_store(database: str) -> AsyncIterator[Store]:
-    async with Store(StoreSettings(dsn=database)) as opened:
-        yield opened
 
 
 @pytest.mark.asyncio(loop_scope="session")

@@ -1,31 +1,24 @@
 // Who changed what.
 
-import { h } from "../dom.js";
-import { get } from "../api.js";
-import { exact, time } from "../format.js";
-import { sees } from "../session.js";
-import { empty, name, none, pager, table } from "../parts.js";
+import { bad, cursorPager, empty, exact, faint, h, name, none, sees, table, time } from "../kit.js";
 
-export const title = () => "Audit";
+export const load = async ({ query, get }) => (sees("admin") ? get(["audit"], { limit: 100, cursor: query.cursor }) : {});
 
-export const load = async ({ query, signal }) => (sees("admin") ? get(["audit"], { limit: 100, cursor: query.cursor }, signal) : {});
-
-export function draw({ entries, next_cursor: next }, { query }) {
+export function draw({ entries, next_cursor: next }) {
 	if (!entries) return empty("Only admins see who changed what");
-	if (!entries.length && !query.cursor) return empty("Nothing was changed yet", "Every change through the API but an enqueue is written down for 90 days.");
 	return [
 		table(
 			"Audit trail",
 			[
-				["When", "time", (each) => time(each.at_ms, exact(each.at_ms))],
-				["Who", "kind", (each) => (each.identity ? [name(each.identity), h("span.faint.second", each.role)] : h("span.faint", "anybody"))],
-				["What", "main", (each) => h("span.name.mono", { title: each.idempotency_key }, `${each.method} ${each.route.replace("/api/v1", "")}`)],
-				["Target", "kind", (each) => (each.target ? name(each.target) : none())],
-				["Status", "number", (each) => h("span", { class: each.status >= 400 ? "bad-text" : "" }, each.status)],
+				["When", "time", ({ at_ms: at }) => time(at, exact(at))],
+				["Who", "kind", ({ identity, role }) => (identity ? [name(identity), h("span.faint.second", role)] : faint("anybody"))],
+				["What", "main", ({ method, route, idempotency_key: key }) => h("span.name.mono", { title: key }, `${method} ${route.replace("/api/v1", "")}`)],
+				["Target", "kind", ({ target }) => (target ? name(target) : none())],
+				["Status", "number", ({ status }) => bad(status >= 400, status)],
 			],
 			entries,
-			{ key: (each) => each.id },
+			{ key: "id", nothing: ["Nothing was changed yet", "Every change through the API but an enqueue is written down for 90 days."] },
 		),
-		pager({ previous: query.cursor && { path: ["audit"] }, next: next && { path: ["audit"], query: { cursor: next } } }),
+		cursorPager(next),
 	];
 }

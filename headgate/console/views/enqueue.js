@@ -1,69 +1,62 @@
 // Putting a job in by hand.
 
-import { h } from "../dom.js";
-import { mutate, newKey, now } from "../api.js";
-import { go } from "../address.js";
-import { failure, field, input } from "../parts.js";
-import { indent, toBase64 } from "../json.js";
-import { hindrance } from "../session.js";
-import { notify } from "../notices.js";
+import {
+	area, check, failure, four, go, h, hindrance, indent, mutate, newKey, notify, now, number, pair, text, toBase64, update,
+} from "../kit.js";
 
 export const title = () => "Enqueue a job";
 
-export async function load() {
-	return {};
-}
+export const load = async () => ({});
 
-const number = (text) => (text === "" ? undefined : Number(text));
+const NUMBERS = ["priority", "weight", "max_attempts"];
 
-function bodyOf(values) {
-	const delay = number(values.delay);
+function bodyOf({ payload, tags, pending, delay, ...others }) {
+	const given = Object.entries(others).filter(([, text]) => text !== "");
 	return {
-		kind: values.kind,
-		payload: toBase64(values.payload.replaceAll("\r\n", "\n")),
-		queue: values.queue || undefined,
-		partition_key: values.partition_key || undefined,
-		rate_class: values.rate_class || undefined,
-		priority: number(values.priority),
-		weight: number(values.weight),
-		max_attempts: number(values.max_attempts),
-		tags: values.tags.split(/[\s,]+/).filter(Boolean),
-		pending: values.pending === "on",
-		scheduled_at_ms: delay ? now() + Math.round(delay * 60_000) : undefined,
-		id: values.id || undefined,
+		...Object.fromEntries(given.map(([name, text]) => [name, NUMBERS.includes(name) ? Number(text) : text])),
+		payload: toBase64(payload),
+		tags: tags.split(/[\s,]+/).filter(Boolean),
+		pending: pending === "on",
+		scheduled_at_ms: Number(delay) ? now() + Math.round(Number(delay) * 60_000) : undefined,
 	};
 }
 
-export function draw(_, context) {
-	const { local, query } = context;
+export function draw(_, { local, query }) {
 	local.key ??= newKey();
 	const why = hindrance("producer");
+	const set = (changes) => {
+		Object.assign(local, changes);
+		update();
+	};
 	async function submit(event) {
 		event.preventDefault();
 		const values = Object.fromEntries(new FormData(event.target));
-		Object.assign(local, { busy: true, error: null });
-		context.update();
+		set({ busy: true, error: null });
 		try {
 			const { value } = await mutate("POST", ["jobs"], bodyOf(values), { key: local.key });
 			notify(value.replayed ? "It was in already" : "It is in");
 			go(["jobs", value.id]);
 		} catch (error) {
 			// What was refused is over; the corrected job is another one.
-			if (error.status) local.key = newKey();
-			Object.assign(local, { busy: false, error });
-			context.update();
+			set({ busy: false, error, key: error.status ? newKey() : local.key });
 		}
 	}
+	const oninput = ({ target }) => set({ noJson: target.value !== "" && indent(target.value) === null });
 	return h(
 		"form.panel.form",
 		{ onsubmit: submit },
-		h("div.pair", field("Kind", input("kind", { required: true, value: query.kind ?? "", maxlength: 128 }), "What the worker knows it by."), field("Queue", input("queue", { value: query.queue ?? "", placeholder: "default" }))),
-		field("Payload", h("textarea", { name: "payload", rows: 8, spellcheck: "false", class: "mono", value: "{}", oninput: (event) => { local.noJson = event.target.value !== "" && indent(event.target.value) === null; context.update(); } }), local.noJson ? "This is no JSON; it is sent as it stands." : "Sent as it stands, in UTF-8."),
-		h("div.pair", field("Partition", input("partition_key"), "Whose turn it takes."), field("Rate class", input("rate_class"))),
-		h("div.pair.four", field("Priority", input("priority", { type: "number", placeholder: "0" })), field("Weight", input("weight", { type: "number", min: 1, placeholder: "1" })), field("Attempts at most", input("max_attempts", { type: "number", min: 1, placeholder: "25" })), field("Delay in minutes", input("delay", { type: "number", min: 0, step: "any", placeholder: "0" }))),
-		h("div.pair", field("Tags", input("tags"), "Between spaces or commas."), field("Id", input("id"), "Made up when left empty.")),
-		h("label.check", h("input", { type: "checkbox", name: "pending" }), "Let it wait until somebody promotes it"),
+		pair(text("Kind", "kind", { required: true, value: query.kind ?? "", maxlength: 128 }, "What the worker knows it by."), text("Queue", "queue", { value: query.queue ?? "", placeholder: "default" })),
+		area("Payload", "payload", { rows: 8, value: "{}", oninput }, local.noJson ? "This is no JSON; it is sent as it stands." : "Sent as it stands, in UTF-8."),
+		pair(text("Partition", "partition_key", {}, "Whose turn it takes."), text("Rate class", "rate_class")),
+		four(
+			number("Priority", "priority", { placeholder: "0" }),
+			number("Weight", "weight", { min: 1, placeholder: "1" }),
+			number("Attempts at most", "max_attempts", { min: 1, placeholder: "25" }),
+			number("Delay in minutes", "delay", { min: 0, step: "any", placeholder: "0" }),
+		),
+		pair(text("Tags", "tags", {}, "Between spaces or commas."), text("Id", "id", {}, "Made up when left empty.")),
+		check("Let it wait until somebody promotes it", "pending"),
 		local.error && failure(local.error),
-		h("footer", h("button", { type: "submit", class: "button primary", disabled: Boolean(why) || local.busy, title: why || null }, local.busy ? "Working…" : "Enqueue")),
+		h("footer", h("button.button.primary", { type: "submit", disabled: Boolean(why) || local.busy, title: why || null }, local.busy ? "Working…" : "Enqueue")),
 	);
 }

@@ -1,29 +1,25 @@
 // The jobs there are, and what can be done to many of them.
 
-import { h } from "../dom.js";
-import { get, mutate } from "../api.js";
-import { change, go, href } from "../address.js";
-import { ask, frame, open } from "../dialog.js";
-import { count, plural, time } from "../format.js";
-import { action, button, choice, empty, failure, field, link, name, none, pager, queueName, table, tabs } from "../parts.js";
-import { badge, STATES } from "../states.js";
-import { inWords, selectorOf } from "../search.js";
+import {
+	action, asking, badge, button, change, count, dot, empty, failure, faint, form, go, h, href, jobName, name, none,
+	open, pager, plural, queueName, refresh, STATES, table, tabs, time, times, tools, update, warned,
+} from "../kit.js";
+import { bulk } from "../bulk.js";
+import { selectorOf } from "../search.js";
 import { sawKinds, searchLine } from "../search_line.js";
-import { notify } from "../notices.js";
 
-const FILTERS = ["q", "queue", "state", "kind", "partition_key", "tags_all", "tags_any"];
 const LABELS = { queue: "queue", kind: "kind", partition_key: "partition", tags_all: "all tags", tags_any: "any tag" };
+const FILTERS = ["q", "state", ...Object.keys(LABELS)];
 const PAGE = 50;
+const FIRST = { cursor: undefined, trail: undefined };
 
-export const title = () => "Jobs";
+const filtersOf = (query) => Object.fromEntries(FILTERS.filter((each) => query[each] !== undefined).map((each) => [each, query[each]]));
 
-export async function load({ query, local, signal }) {
-	const filters = Object.fromEntries(FILTERS.map((each) => [each, query[each]]));
+export async function load({ query, get }) {
 	const [list, counts] = await Promise.all([
-		get(["jobs"], { ...filters, cursor: query.cursor, limit: PAGE }, signal).catch(refused),
-		get(["jobs", "counts"], { queue: query.queue }, signal),
+		get(["jobs"], { ...filtersOf(query), cursor: query.cursor, limit: PAGE }).catch(refused),
+		get(["jobs", "counts"], { queue: query.queue }),
 	]);
-	if (list.jobs) forgetGone(local, list.jobs);
 	return { ...list, counts };
 }
 
@@ -33,132 +29,101 @@ function refused(error) {
 	throw error;
 }
 
-function selection(local) {
-	local.selected ??= new Map();
-	return local.selected;
-}
-
-function forgetGone(local, jobs) {
-	const states = new Map(jobs.map((job) => [job.id, job.state]));
-	for (const id of selection(local).keys()) {
-		if (states.has(id)) selection(local).set(id, states.get(id));
-	}
-}
-
-export function draw(data, context) {
-	const { query } = context;
-	sawKinds(data.jobs);
+export function draw(data, { query, local }) {
+	const { jobs, refusal } = data;
+	const { selector, reason } = selectorOf(query);
+	local.selected ??= new Set();
+	sawKinds(jobs);
 	return [
 		h(
 			"div.above",
-			searchLine({ value: query.q ?? "", update: context.update, submit: (q) => change({ q: q || undefined, cursor: undefined, trail: undefined }) }),
-			h("div.tools", bulkButton(data, context), action("Enqueue a job", { role: "producer", run: () => go(["enqueue"], { queue: query.queue }), tone: "primary" })),
+			searchLine({ value: query.q ?? "", submit: (q) => change({ q: q || undefined, ...FIRST }) }),
+			tools(
+				action("All matching…", { reason, title: "Retry, cancel or delete every job of this list", run: () => bulk(selector) }),
+				action("Enqueue a job", { role: "producer", run: () => go(["enqueue"], { queue: query.queue }), tone: "primary" }),
+			),
 		),
 		stateTabs(data, query),
 		chips(query),
-		data.refusal && failure(data.refusal),
-		selectionBar(context),
-		rows(data, context),
-		foot(data, context),
+		refusal && failure(refusal),
+		local.selected.size > 0 && selectionBar(local.selected),
+		jobs.length ? rows(jobs, query, local) : !refusal && nothing(data, query),
+		foot(data, query),
 	];
 }
 
-const filtersOf = (query) => Object.fromEntries(FILTERS.filter((each) => query[each] !== undefined).map((each) => [each, query[each]]));
+function nothing({ next_cursor: next }, query) {
+	if (next) return empty("Nothing found so far", "The search has not come to the end; continue with Next.");
+	if (Object.keys(filtersOf(query)).length) return empty("No job is like that", "Take a condition away to see more.");
+	return empty("There are no jobs yet", "Enqueue one here, or from your application.");
+}
 
-function stateTabs({ counts }, query) {
+function stateTabs({ counts: { approximate, counts } }, query) {
+	const { state, queue, ...others } = filtersOf(query);
 	// Counts know the queue alone; beside another condition they would be wrong.
-	const counted = !query.q && !query.kind && query.partition_key === undefined && !query.tags_all && !query.tags_any;
-	const total = Object.values(counts.counts).reduce((sum, number) => sum + number, 0);
-	const sign = counts.approximate ? "~" : "";
-	const note = (number) => (counted ? `${sign}${count(number)}` : undefined);
-	const base = { ...filtersOf(query), state: undefined };
-	return tabs("States", [
-		{ title: "all", path: ["jobs"], query: base, active: query.state === undefined, note: note(total) },
-		...STATES.map((state) => ({
-			title: [h("span", { class: `dot state-${state}` }), state],
-			path: ["jobs"],
-			query: { ...base, state },
-			active: query.state === state,
-			note: note(counts.counts[state] ?? 0),
-		})),
-	]);
+	const counted = !Object.keys(others).length;
+	const tab = (title, state, number) => ({
+		title,
+		path: ["jobs"],
+		query: { ...others, queue, state },
+		active: query.state === state,
+		note: counted ? `${approximate ? "~" : ""}${count(number)}` : undefined,
+	});
+	const all = Object.values(counts).reduce((sum, number) => sum + number, 0);
+	return tabs("States", [tab("all", undefined, all), ...STATES.map((each) => tab([dot(each), each], each, counts[each] ?? 0))]);
 }
 
 function chips(query) {
 	const given = Object.keys(LABELS).filter((each) => query[each] !== undefined);
-	if (!given.length) return null;
-	return h(
-		"div.chips",
-		given.map((each) =>
-			h(
-				"span.chip",
-				{ key: each },
-				h("span.faint", LABELS[each]),
-				name(query[each]),
-				h("button", { type: "button", "aria-label": `Without ${LABELS[each]}`, onclick: () => change({ [each]: undefined, cursor: undefined, trail: undefined }) }, "×"),
-			),
-		),
-	);
+	const chip = (each) =>
+		h(
+			"span.chip",
+			{ key: each },
+			faint(LABELS[each]),
+			name(query[each]),
+			h("button", { "aria-label": `Without ${LABELS[each]}`, onclick: () => change({ [each]: undefined, ...FIRST }) }, "×"),
+		);
+	return given.length > 0 && h("div.chips", given.map(chip));
 }
 
-function rows(data, context) {
-	const { query, local } = context;
-	const selected = selection(local);
-	const { jobs } = data;
-	if (!jobs.length) {
-		if (data.refusal) return null;
-		if (data.next_cursor) return empty("Nothing found so far", "The search has not come to the end; continue with Next.");
-		return Object.keys(filtersOf(query)).length ? empty("No job is like that") : empty("There are no jobs yet", "Enqueue one here, or from your application.");
-	}
-	const all = jobs.every((job) => selected.has(job.id));
-	const toggle = (job, on) => {
-		if (on) selected.set(job.id, job.state);
-		else selected.delete(job.id);
+function rows(jobs, query, local) {
+	const { selected } = local;
+	const toggle = ({ id }, on) => (on ? selected.add(id) : selected.delete(id));
+	const pickAll = ({ target }) => {
+		for (const job of jobs) toggle(job, target.checked);
+		update();
 	};
-	const pick = (job, index, event) => {
-		const on = event.target.checked;
-		const last = jobs.findIndex((each) => each.id === local.last);
-		if (event.shiftKey && last >= 0) {
-			for (const each of jobs.slice(Math.min(last, index), Math.max(last, index) + 1)) toggle(each, on);
-		}
-		toggle(job, on);
+	const pick = (job, { target, shiftKey }) => {
+		const [at, last] = [job.id, local.last].map((id) => jobs.findIndex((each) => each.id === id));
+		const range = shiftKey && last >= 0 ? jobs.slice(Math.min(last, at), Math.max(last, at) + 1) : [job];
+		for (const each of range) toggle(each, target.checked);
 		local.last = job.id;
-		context.update();
+		update();
 	};
-	const without = { ...filtersOf(query), cursor: undefined };
-	const where = (conditions) => ({ ...without, ...conditions });
+	const picked = jobs.filter(({ id }) => selected.has(id)).length;
+	const box = (label, checked, onclick, indeterminate = false) => h("input", { type: "checkbox", "aria-label": label, checked, indeterminate, onclick });
+	const where = (conditions) => ({ ...filtersOf(query), ...conditions });
 	return table(
 		"Jobs",
 		[
 			[
-				h("input", {
-					type: "checkbox",
-					"aria-label": "Select all jobs of this page",
-					checked: all,
-					indeterminate: !all && jobs.some((job) => selected.has(job.id)),
-					onclick: (event) => {
-						for (const job of jobs) toggle(job, event.target.checked);
-						context.update();
-					},
-				}),
+				box("Select all jobs of this page", picked === jobs.length, pickAll, picked > 0 && picked < jobs.length),
 				"pick",
-				(job) => h("input", { type: "checkbox", "aria-label": `Select ${job.id}`, checked: selected.has(job.id), onclick: (event) => pick(job, jobs.indexOf(job), event) }),
+				(job) => box(`Select ${job.id}`, selected.has(job.id), (event) => pick(job, event)),
 			],
-			["State", "state", (job) => badge(job.state)],
-			["Job", "main", (job) => name(job.id, { path: ["jobs", job.id], mono: true })],
-			["Kind", "kind", (job) => h("a.name.quiet", { title: job.kind, href: href(["jobs"], where({ kind: job.kind })) }, job.kind)],
-			["Queue", "kind", (job) => queueName(job.queue, ["jobs"], where({ queue: job.queue }))],
-			["Partition", "kind minor", (job) => (job.partition_key ? name(job.partition_key, { path: ["jobs"], query: where({ partition_key: job.partition_key }) }) : none())],
-			["Attempt", "number", (job) => h("span", { class: job.orphaned ? "warn-text" : "", title: job.orphaned ? `${plural(job.crash_attempt, "worker")} died with it` : null }, `${job.attempt}/${job.max_attempts}`)],
-			["Enqueued", "time minor", (job) => time(job.enqueued_at_ms)],
-			["When", "time", (job) => when(job)],
+			["State", "state", ({ state }) => badge(state)],
+			["Job", "main", ({ id }) => jobName(id)],
+			["Kind", "kind", ({ kind }) => h("a.name.quiet", { title: kind, href: href(["jobs"], where({ kind })) }, kind)],
+			["Queue", "kind", ({ queue }) => queueName(queue, ["jobs"], where({ queue }))],
+			["Partition", "kind minor", ({ partition_key }) => (partition_key ? name(partition_key, ["jobs"], { query: where({ partition_key }) }) : none())],
+			["Attempt", "number", (job) => warned(job.orphaned, `${job.attempt}/${job.max_attempts}`, job.orphaned ? `${plural(job.crash_attempt, "worker")} died with it` : null)],
+			times("Enqueued", "enqueued_at_ms", "time minor"),
+			["When", "time", when],
 		],
 		jobs,
-		{ key: (job) => job.id, rowProps: (job) => ({ class: selected.has(job.id) ? "selected" : "" }) },
+		{ key: "id", rowProps: ({ id }) => ({ class: selected.has(id) ? "selected" : "" }) },
 	);
 }
-
-// The time that matters most in the state.
 function when(job) {
 	if (job.finalized_at_ms !== null) return ["ended ", time(job.finalized_at_ms)];
 	if (job.state === "running") return ["since ", time(job.claimed_at_ms)];
@@ -166,152 +131,68 @@ function when(job) {
 	return ["due ", time(job.scheduled_at_ms)];
 }
 
-function foot(data, { query }) {
-	const trail = query.trail ? query.trail.split(",") : [];
-	const base = filtersOf(query);
-	const first = data.jobs.length && !query.cursor;
-	const text = data.next_cursor === null && first ? plural(data.jobs.length, "job") : data.jobs.length ? `${plural(data.jobs.length, "job")} on this page` : "";
+// The cursors lead forth alone, so that the address holds those of the pages before.
+function foot({ jobs, next_cursor: next }, { cursor, trail = "" }) {
+	const before = trail ? trail.split(",") : [];
+	const whole = next === null && !cursor;
 	return h(
 		"div.foot",
-		h("span.faint", { "data-shown": data.jobs.length }, text),
-		pager({
-			previous: query.cursor && { path: ["jobs"], query: { ...base, cursor: trail.at(-1) || undefined, trail: trail.slice(0, -1).join(",") || undefined } },
-			next: data.next_cursor && { path: ["jobs"], query: { ...base, cursor: data.next_cursor, trail: [...trail, query.cursor ?? ""].join(",") } },
-		}),
+		faint(jobs.length > 0 && plural(jobs.length, "job"), jobs.length > 0 && !whole && " on this page"),
+		pager(
+			cursor && { cursor: before.at(-1) || undefined, trail: before.slice(0, -1).join(",") || undefined },
+			next && { cursor: next, trail: [...before, cursor ?? ""].join(",") },
+		),
 	);
 }
 
-const VERBS = { retry: "Retry", cancel: "Cancel", delete: "Delete" };
+const VERBS = {
+	Retry: "Each becomes available now; its attempts stay counted.",
+	Cancel: "What runs is told to stop.",
+	Delete: "They are gone for good, with their history.",
+};
 
-function selectionBar(context) {
-	const selected = selection(context.local);
-	if (!selected.size) return null;
-	const act = (verb, tone) => action(VERBS[verb], { tone, run: () => actOn([...selected.keys()], verb, context) });
+function selectionBar(selected) {
+	const what = plural(selected.size, "job");
+	const act = (verb) =>
+		asking(verb, {
+			what,
+			title: `${verb} ${what}?`,
+			text: VERBS[verb],
+			tone: verb === "Delete" ? "danger" : "",
+			destroys: verb !== "Retry",
+			small: false,
+			send: ["POST", ["jobs", "actions"], { action: verb.toLowerCase(), ids: [...selected] }],
+			done: ({ value }) => told(value),
+			then: ({ value }) => unselect(selected, value),
+		});
+	const clear = () => {
+		selected.clear();
+		update();
+	};
 	return h(
 		"div.selection",
 		{ role: "region", "aria-label": "Selected jobs" },
-		h("strong", `${plural(selected.size, "job")} selected`),
-		act("retry"),
-		act("cancel"),
-		act("delete", "danger"),
-		button("Clear", () => {
-			selected.clear();
-			context.update();
-		}),
+		h("strong", `${what} selected`),
+		Object.keys(VERBS).map(act),
+		button("Clear", clear),
 	);
 }
 
-export function escape({ local }) {
-	const had = selection(local).size > 0;
-	selection(local).clear();
+export function escape({ local: { selected } }) {
+	const had = selected?.size > 0;
+	selected?.clear();
 	return had;
 }
 
-async function actOn(ids, verb, context) {
-	const destroys = verb !== "retry";
-	const answer = await ask({
-		title: `${VERBS[verb]} ${plural(ids.length, "job")}?`,
-		text: { retry: "Each becomes available now; its attempts stay counted.", cancel: "What runs is told to stop.", delete: "They are gone for good, with their history." }[verb],
-		confirm: `${VERBS[verb]} ${plural(ids.length, "job")}`,
-		tone: destroys ? "danger" : "primary",
-		run: async (_, key) => (await mutate("POST", ["jobs", "actions"], { action: verb, ids }, { key })).value,
-	});
-	if (!answer) return;
-	for (const id of answer.succeeded) selection(context.local).delete(id);
-	// What was acted on is not selected any more, however long the list takes to come.
-	context.update();
-	context.refresh();
-	if (!answer.failed.length) {
-		notify(`${plural(answer.succeeded.length, "job")}: done`);
-		return;
-	}
-	open((dialog) =>
-		frame(dialog, {
-			title: `${count(answer.succeeded.length)} succeeded, ${count(answer.failed.length)} failed`,
-			content: table(
-				"Failures",
-				[
-					["Job", "main", (each) => name(each.id, { path: ["jobs", each.id], mono: true })],
-					["Why not", "prose", (each) => each.reason],
-				],
-				answer.failed,
-			),
-		}),
-		{ wide: true },
-	);
-}
+const told = ({ failed, succeeded }) => (failed.length ? `${count(succeeded.length)} succeeded, ${count(failed.length)} failed` : `${plural(succeeded.length, "job")}: done`);
 
-function bulkButton(data, context) {
-	const { selector, reason } = selectorOf(context.query);
-	return action("All matching…", { reason, title: "Retry, cancel or delete every job of this list", run: () => bulk(selector, context) });
-}
-
-// Bulk work: first how many, then whether, then how far.
-export async function bulk(selector, { refresh }) {
-	const id = await open((dialog) => {
-		const { state } = dialog;
-		state.action ??= ["archived", "cancelled", "undecodable"].includes(selector.state) ? "retry" : "cancel";
-		const body = { action: state.action, selector: { ...selector, ...(state.hours ? { older_than_ms: Math.round(Number(state.hours) * 3_600_000) } : {}) } };
-		const destroys = state.action !== "retry";
-		const set = (changes) => {
-			Object.assign(state, changes, { estimate: undefined });
-			dialog.update();
-		};
-		const counted = state.estimate !== undefined;
-		return frame(dialog, {
-			title: counted ? `${VERBS[state.action]} ${plural(state.estimate, "job")}?` : "All matching jobs",
-			text: `Every job with ${inWords(selector)}.`,
-			content: [
-				h(
-					"div.pair",
-					field("What to do", choice({ name: "action", value: state.action, onchange: (event) => set({ action: event.target.value }) }, Object.entries(VERBS))),
-					field("Only if enqueued more than … hours ago", h("input", { name: "hours", type: "number", min: "0", step: "any", inputmode: "decimal", oninput: (event) => set({ hours: event.target.value }) })),
-				),
-				state.action === "retry" && !selector.state && h("p.faint", "Without a state in the list, retry takes archived jobs alone."),
-				counted && h("p.estimate", { role: "status" }, `A dry run counted ${plural(state.estimate, "job")} that this would ${state.action}.`),
-			],
-			confirm: counted ? `${VERBS[state.action]} ${plural(state.estimate, "job")}` : "Count them (dry run)",
-			tone: counted && destroys ? "danger" : "primary",
-			disabled: counted && state.estimate === 0,
-			submit: () =>
-				dialog.run(async () => {
-					const answer = (await mutate("POST", ["jobs", "bulk"], { ...body, dry_run: !counted }, counted ? { key: dialog.key } : {})).value;
-					if (counted) dialog.close(answer.id);
-					else state.estimate = answer.total_estimated;
-				}),
-		});
-	});
-	if (!id) return;
-	await follow(id);
+// What was acted on is not selected any more, however long the list takes to come; for what was not
+// it is told why.
+function unselect(selected, { failed, succeeded }) {
+	for (const id of succeeded) selected.delete(id);
+	update();
 	refresh();
-}
-
-// Shows how far an operation has come, until it is over or the dialog is closed.
-function follow(id) {
-	let timer = 0;
-	return open((dialog) => {
-		const { state } = dialog;
-		const over = state.operation && !["pending", "running"].includes(state.operation.status);
-		const look = async () => {
-			try {
-				state.operation = await get(["operations", id]);
-				dialog.error = null;
-			} catch (error) {
-				dialog.error = error;
-			}
-			timer = 0;
-			dialog.update();
-		};
-		if (!timer && !over) timer = setTimeout(look, state.operation ? 800 : 0);
-		const { affected = 0, total_estimated: total = 0, status = "pending", error } = state.operation ?? {};
-		return frame(dialog, {
-			title: over ? `The operation is ${status}` : "Working through the jobs",
-			content: [
-				h("progress", { max: Math.max(1, total), value: Math.min(affected, Math.max(1, total)), "aria-label": "Progress" }),
-				h("p", { role: "status" }, `${count(affected)} of about ${count(total)} done · ${status}`),
-				error && h("p.failure", error),
-				h("p", link(["operations", id], {}, "Follow it under Operations"), status === "pending" ? " – workers do it in batches, in turns with their other duties." : ""),
-			],
-		});
-	});
+	if (!failed.length) return;
+	const content = table("Failures", [["Job", "main", ({ id }) => jobName(id)], ["Why not", "prose", ({ reason }) => reason]], failed, { key: "id" });
+	open((dialog) => form(dialog, { title: told({ failed, succeeded }), content }), { wide: true });
 }

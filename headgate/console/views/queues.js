@@ -1,33 +1,24 @@
 // The queues: what comes in, what goes out, how long that takes.
 
-import { h } from "../dom.js";
-import { get, now, page } from "../api.js";
-import { filled, sparkline } from "../charts.js";
-import { brief, count, duration, rate } from "../format.js";
-import { asking, empty, link, none, offsetPager, queueName, table } from "../parts.js";
-import { drainText, trend, waiting } from "../pressure.js";
-import { mix } from "./overview.js";
+import {
+	brief, buttons, count, filled, get, link, none, now, offsetPager, pausing, queueName, sparkline, table, tagged, together, update,
+} from "../kit.js";
+import { mix } from "../flow.js";
+import { DRAINS, OLDEST, RATES, workersOf } from "../pressure.js";
 
-const PAGE = 25;
 const SPAN_MS = 2 * 3_600_000;
 const STEP_MS = 300_000;
 const FRESH_MS = 60_000;
 
-export const title = () => "Queues";
-
-export async function load({ query, local, signal }) {
-	const [queues, cluster] = await Promise.all([page(["queues"], { limit: PAGE, cursor: query.cursor }, signal), get(["cluster"], {}, signal)]);
-	const before = local.lines;
-	local.lines = new Map(queues.items.map(({ queue }) => [queue, before?.get(queue)]));
-	return { queues, workers: new Map(cluster.queues.map((each) => [each.queue, each.live_workers])) };
-}
+// Fewer at a time, as each has a line to be asked for.
+export const load = ({ get, page }) => together({ queues: page(["queues"], { limit: 25 }), cluster: get(["cluster"]) });
 
 // The lines come after the list, and not with every look.
-function learn({ local, update }) {
-	for (const [queue, known] of local.lines) {
+function learn(lines) {
+	for (const [queue, known] of lines) {
 		if (known && now() - known.at < FRESH_MS) continue;
 		const line = { at: now(), buckets: known?.buckets };
-		local.lines.set(queue, line);
+		lines.set(queue, line);
 		get(["queues", queue, "history"], { since_ms: now() - SPAN_MS, bucket_ms: STEP_MS })
 			.then((buckets) => {
 				line.buckets = filled(buckets, now() - SPAN_MS, now() - STEP_MS, STEP_MS);
@@ -37,39 +28,34 @@ function learn({ local, update }) {
 	}
 }
 
-export function pauseButton(queue, refresh, props) {
-	const path = (verb) => ["POST", ["queues", queue.queue, verb]];
-	return queue.paused
-		? asking("Resume", { ...props, refresh, send: () => path("resume"), question: { title: `Resume ${queue.queue}?`, text: "Its jobs are handed out again.", confirm: "Resume 1 queue" } })
-		: asking("Pause", { ...props, refresh, send: () => path("pause"), question: { title: `Pause ${queue.queue}?`, text: "Jobs still come in, and what runs goes on.", confirm: "Pause 1 queue" } });
-}
+export const pauseButton = (queue, small = true) =>
+	pausing(queue, ["queues", queue.queue], "1 queue", queue.queue, { small, starts: "Its jobs are handed out again.", stops: "Jobs still come in, and what runs goes on." });
 
-export function draw({ queues, workers }, context) {
-	if (!queues.items.length) return empty("No queue has been used yet", "The first job makes the first queue.");
-	learn(context);
-	const jobs = (queue, state) => link(["jobs"], { queue: queue.queue, state }, brief(state === "available" ? waiting(queue) : (queue.by_state[state] ?? 0)));
+export function draw({ queues, cluster }, { local }) {
+	local.lines = new Map(queues.items.map(({ queue }) => [queue, local.lines?.get(queue)]));
+	learn(local.lines);
+	const jobs = (title, state, kind = "number") => [title, kind, ({ queue, by_state: states }) => link(["jobs"], { queue, state }, brief(states[state] ?? 0))];
 	return [
 		table(
 			"Queues",
 			[
-				["Queue", "main", (queue) => h("div.with-tag", queueName(queue.queue), queue.paused && h("span.tag", "paused"))],
-				["Waiting", "number", (queue) => jobs(queue, "available")],
-				["Running", "number", (queue) => jobs(queue, "running")],
-				["Dead", "number minor", (queue) => jobs(queue, "archived")],
+				["Queue", "main", ({ queue, paused }) => tagged(queueName(queue), paused && "paused")],
+				jobs("Waiting", "available"),
+				jobs("Running", "running"),
+				jobs("Dead", "archived", "number minor"),
 				["", "bar-cell minor", mix],
-				["In", "number", (queue) => rate(queue.arrival_rate)],
-				["Out", "number", (queue) => rate(queue.drain_rate)],
-				["2 hours", "spark minor", (queue) => sparkline(context.local.lines.get(queue.queue)?.buckets, `Traffic of ${queue.queue}`)],
-				["Oldest", "number", (queue) => (queue.oldest_available_ms === null ? none() : duration(queue.oldest_available_ms))],
-				["Drains in", "number", (queue) => h("span", { class: trend(queue) === "growing" ? "warn-text" : "" }, drainText(queue))],
-				["Weight", "number minor", (queue) => count(queue.weight)],
-				["Limit", "number minor", (queue) => (queue.max_unfinished_jobs === null ? none() : brief(queue.max_unfinished_jobs))],
-				["Workers", "number", (queue) => h("span", { class: !workers.get(queue.queue) && queue.unfinished_jobs > 0 ? "bad-text" : "" }, count(workers.get(queue.queue) ?? 0))],
-				["", "actions", (queue) => pauseButton(queue, context.refresh)],
+				...RATES,
+				["2 hours", "spark minor", ({ queue }) => sparkline(local.lines.get(queue)?.buckets, `Traffic of ${queue}`)],
+				OLDEST,
+				DRAINS,
+				["Weight", "number minor", ({ weight }) => count(weight)],
+				["Limit", "number minor", ({ max_unfinished_jobs: limit }) => (limit === null ? none() : brief(limit))],
+				workersOf(cluster),
+				buttons(pauseButton),
 			],
 			queues.items,
-			{ key: (queue) => queue.queue },
+			{ key: "queue", nothing: ["No queue has been used yet", "The first job makes the first queue."] },
 		),
-		offsetPager(["queues"], context.query, queues.next, PAGE),
+		offsetPager(queues),
 	];
 }

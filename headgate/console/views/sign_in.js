@@ -1,8 +1,6 @@
 // Signing in with a token.
 
-import { h } from "../dom.js";
-import { failure, field } from "../parts.js";
-import { signIn } from "../session.js";
+import { check, failure, h, signIn, text } from "../kit.js";
 
 const form = { error: null, busy: false };
 
@@ -13,26 +11,21 @@ export function signInForm({ signedIn, update }) {
 		Object.assign(form, { error: null, busy: true });
 		update();
 		try {
-			await signIn(values.get("token").trim(), { keep: values.get("keep") !== null });
+			await signIn(values.get("token").trim(), { kept: values.has("keep") });
 		} catch (error) {
-			Object.assign(form, { error, busy: false });
-			update();
-			return;
+			form.error = error;
 		}
 		form.busy = false;
-		signedIn();
+		if (form.error) update();
+		else signedIn();
 	}
 	return h(
-		"form.sign-in",
+		"form.panel.form",
 		{ onsubmit: submit },
 		h("h1", "Sign in"),
-		field(
-			"Token",
-			h("input", { name: "token", type: "password", required: true, autocomplete: "off", spellcheck: "false", mounted: (node) => node.focus() }),
-			"As `headgate token` printed it.",
-		),
-		h("label.check", h("input", { type: "checkbox", name: "keep" }), "Keep it until this tab is closed"),
+		text("Token", "token", { type: "password", required: true, "data-first": true }, "As `headgate token` printed it."),
+		check("Keep it until this tab is closed", "keep"),
 		form.error && (form.error.status === 401 ? h("p.failure", { role: "alert" }, "This token is not known here.") : failure(form.error)),
-		h("button", { type: "submit", class: "button primary", disabled: form.busy }, form.busy ? "Asking…" : "Sign in"),
+		h("button.button.primary", { type: "submit", disabled: form.busy }, form.busy ? "Asking…" : "Sign in"),
 	);
 }

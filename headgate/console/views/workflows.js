@@ -1,96 +1,99 @@
 // Workflows: jobs that wait for each other, as a graph.
 
-import { h } from "../dom.js";
-import { find, get } from "../api.js";
-import { count, time } from "../format.js";
-import { asking, empty, facts, link, name, pager, section, table } from "../parts.js";
-import { badge, shape } from "../states.js";
+import { asking, badge, cursorPager, empty, h, jobName, name, plural, relative, section, shape, table, times, tools } from "../kit.js";
 
-export const title = ({ path }) => (path[1] ? `Workflow ${path[1]}` : "Workflows");
+export const title = ({ path }) => path[1] && `Workflow ${path[1]}`;
 
-export async function load({ path, query, signal }) {
-	if (path[1]) return { one: await find(["workflows", path[1]], {}, signal) };
-	return get(["workflows"], { limit: 50, cursor: query.cursor }, signal);
-}
+export const load = ({ path, query, get, find }) => (path[1] ? find(path) : get(path, { limit: 50, cursor: query.cursor }));
 
-export function draw(data, { path, query, refresh }) {
-	if (path[1]) return data.one ? one(data.one, refresh) : empty("There is no such workflow");
-	const { workflows, next_cursor: next } = data;
-	if (!workflows.length && !query.cursor) return empty("There is no workflow yet");
-	return [
-		table(
-			"Workflows",
-			[
-				["Workflow", "main", (each) => name(each.workflow_id, { path: ["workflows", each.workflow_id], mono: true })],
-				["State", "state", (each) => badge(each.state)],
-				["Coordinator", "kind", (each) => name(each.coordinator_job_id, { path: ["jobs", each.coordinator_job_id], mono: true })],
-				["Begun", "time", (each) => time(each.enqueued_at_ms)],
-				["Ended", "time", (each) => time(each.finalized_at_ms)],
-			],
-			workflows,
-			{ key: (each) => each.workflow_id },
-		),
-		pager({ previous: query.cursor && { path: ["workflows"] }, next: next && { path: ["workflows"], query: { cursor: next } } }),
-	];
-}
+export const draw = (data, { path }) => (path[1] ? one(data) : list(data));
 
-// Each node stands one column right of the last one it waits for.
-function columnsOf(nodes) {
-	const byName = new Map(nodes.map((node) => [node.name, node]));
-	const depths = new Map();
-	const depth = (node, seen) => {
-		if (depths.has(node.name) || seen.has(node.name)) return depths.get(node.name) ?? 0;
-		const before = (node.dependencies ?? []).map((each) => byName.get(each)).filter(Boolean);
-		const found = Math.max(-1, ...before.map((each) => depth(each, new Set([...seen, node.name])))) + 1;
-		depths.set(node.name, found);
-		return found;
-	};
-	const columns = [];
-	for (const node of nodes) (columns[depth(node, new Set())] ??= []).push(node);
-	return columns;
-}
+const list = ({ workflows, next_cursor: next }) => [
+	table(
+		"Workflows",
+		[
+			["Workflow", "main", ({ workflow_id: id }) => name(id, ["workflows", id], { mono: true })],
+			["State", "state", ({ state }) => badge(state)],
+			["Coordinator", "kind", ({ coordinator_job_id: id }) => jobName(id)],
+			times("Begun", "enqueued_at_ms"),
+			times("Ended", "finalized_at_ms"),
+		],
+		workflows,
+		{ key: "workflow_id", nothing: ["There is no workflow yet", "Your application begins them, with jobs that wait for each other."] },
+	),
+	cursorPager(next),
+];
 
 const WIDTH = 220;
+const NODE = 180;
 const HEIGHT = 58;
+const MIDDLE = 21;
+
+// Each node stands one column right of the last one it waits for; all of those come before it.
+function placesOf(nodes) {
+	const places = new Map();
+	const heights = [];
+	for (const { name, dependencies } of nodes) {
+		const x = Math.max(-1, ...dependencies.map((each) => places.get(each)?.x ?? -1)) + 1;
+		const y = heights[x] ?? 0;
+		heights[x] = y + 1;
+		places.set(name, { x, y });
+	}
+	return { places, width: heights.length * WIDTH, height: Math.max(1, ...heights) * HEIGHT };
+}
 
 function graph(nodes) {
-	const columns = columnsOf(nodes);
-	const place = new Map();
-	columns.forEach((column, x) => column.forEach((node, y) => place.set(node.name, { x: x * WIDTH, y: y * HEIGHT })));
-	const size = { width: columns.length * WIDTH, height: Math.max(1, ...columns.map((column) => column.length)) * HEIGHT };
-	const edges = nodes.flatMap((node) => (node.dependencies ?? []).filter((each) => place.has(each)).map((each) => [each, node]));
-	const done = new Map(nodes.map((node) => [node.name, node.state === "completed"]));
+	const { places, width, height } = placesOf(nodes);
+	const done = new Set(nodes.filter(({ state }) => state === "completed").map(({ name }) => name));
+	const at = (name) => ({ x: places.get(name).x * WIDTH, y: places.get(name).y * HEIGHT });
+	const edge = (from, to) => {
+		const [a, b] = [at(from), at(to)];
+		const x = a.x + NODE;
+		const [y, end] = [a.y + MIDDLE, b.y + MIDDLE];
+		return h("path", { class: done.has(from) ? "edge done" : "edge", d: `M${x} ${y}C${x + 20} ${y} ${b.x - 20} ${end} ${b.x} ${end}` });
+	};
+	const node = ({ name: label, job_id: id, finalized_at_ms: ended, job_kind: kind, state }) => {
+		const { x, y } = at(label);
+		return h(
+			"li",
+			{ key: label, class: `node state-${state}`, title: `${kind}${ended ? ` ${relative(ended)}` : ""}`, style: { left: `${x}px`, top: `${y}px` } },
+			shape(state),
+			name(label, id && ["jobs", id]),
+			h("small", state),
+		);
+	};
 	return h(
 		"div.graph",
+		{ tabindex: "0", role: "region", "aria-label": "Graph of the workflow" },
 		h(
 			"div.canvas",
-			{ style: { width: `${size.width}px`, height: `${size.height}px` } },
-			h("svg", { width: size.width, height: size.height, "aria-hidden": "true" }, edges.map(([from, to]) => {
-				const a = place.get(from);
-				const b = place.get(to.name);
-				const x = a.x + WIDTH - 40;
-				return h("path", { class: done.get(from) ? "edge done" : "edge", d: `M${x} ${a.y + 21}C${x + 20} ${a.y + 21} ${b.x - 20} ${b.y + 21} ${b.x} ${b.y + 21}` });
-			})),
-			nodes.map((node) => h("div", { key: node.name, class: `node state-${node.state}`, style: { left: `${place.get(node.name).x}px`, top: `${place.get(node.name).y}px` } }, shape(node.state), name(node.name, node.job_id ? { path: ["jobs", node.job_id] } : {}), h("span.faint", node.kind))),
+			{ style: { width: `${width}px`, height: `${height}px` } },
+			h("svg", { width, height }, nodes.flatMap(({ name, dependencies }) => dependencies.filter((each) => places.has(each)).map((each) => edge(each, name)))),
+			h("ol", nodes.map(node)),
 		),
 	);
 }
 
-function one(workflow, refresh) {
-	const path = ["workflows", workflow.workflow_id];
-	const nodes = workflow.nodes ?? [];
+function one(workflow) {
+	if (!workflow) return empty("There is no such workflow", "It may be over for longer than it is kept.");
+	const { coordinator_job_id: coordinator, failed, finalized_at_ms: ended, nodes, revision, state, workflow_id: id } = workflow;
+	const path = ["workflows", id];
+	const act = (label, question) => asking(label, { small: false, what: "1 workflow", ...question });
 	return [
 		h(
 			"div.headline",
-			workflow.state && badge(workflow.state),
-			name(workflow.workflow_id, { mono: true }),
-			h(
-				"div.tools",
-				asking("Retry", { small: false, reason: workflow.failed ? "" : "nothing in it has failed", refresh, send: () => ["POST", [...path, "retry"], { expected_revision: workflow.revision }], question: { title: "Retry what failed?", text: "What was completed is not run again; what was stopped follows in its turn.", confirm: "Retry 1 workflow" } }),
-				asking("Cancel", { small: false, tone: "danger", refresh, reason: workflow.finalized_at_ms ? "it is over" : "", send: () => ["POST", [...path, "cancel"]], question: { title: "Cancel this workflow?", text: "With everything that it began.", confirm: "Cancel 1 workflow" } }),
+			badge(state),
+			name(id, null, { mono: true }),
+			tools(
+				act("Retry", {
+					reason: failed ? "" : "nothing in it has failed",
+					title: "Retry what failed?",
+					text: "What was completed is not run again; what was stopped follows in its turn.",
+					send: ["POST", [...path, "retry"], { expected_revision: revision }],
+				}),
+				act("Cancel", { tone: "danger", reason: ended ? "it is over" : "", title: "Cancel this workflow?", text: "With everything that it began.", send: ["POST", [...path, "cancel"]] }),
 			),
 		),
-		section("Graph", { note: `${count(nodes.length)} nodes · revision ${workflow.revision ?? 0}` }, graph(nodes)),
-		section("Facts", {}, facts([workflow.coordinator_job_id && ["Coordinator", link(["jobs", workflow.coordinator_job_id], {}, workflow.coordinator_job_id)], ["Generation", count(workflow.generation ?? 0)], ["Failed", workflow.failed ? "yes" : "no"]])),
+		section("Graph", { note: [plural(nodes.length, "job"), " · led by ", jobName(coordinator)] }, graph(nodes)),
 	];
 }
