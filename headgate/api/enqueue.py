@@ -21,7 +21,7 @@ from headgate.api.responses import json_response
 from headgate.api.wire import I32, U32, Base64, Count, Milliseconds, Name, narrower
 from headgate.model.access import Role
 from headgate.model.envelope import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, Envelope
-from headgate.model.errors import InvalidRequest
+from headgate.model.errors import DuplicateJob, InvalidRequest
 from headgate.model.job import Enqueued, RequestKey
 from headgate.model.limits import MAX_PAYLOAD_BYTES, MAX_TAG_BYTES, MAX_TAGS
 
@@ -257,8 +257,13 @@ async def enqueue_job(request: ApiRequest, body: EnqueueBody) -> Response:
     Without a `unique_key` the Idempotency-Key makes one job per kind for 24 hours: a repeated
     request is answered 201 with the id of that job and `replayed`, whatever has become of it. An
     `id` that exists with the same kind, payload and queue succeeds again.
+
+    With `unique_debounce_ms` and no `unique_key` the Idempotency-Key is what has to be silent: a
+    repetition is answered alike, and the waiting job takes its payload and tags and waits anew.
     """
     envelope = body.envelope()
+    if envelope.unique_key is None and envelope.unique_debounce_ms > 0:
+        return json_response(enqueued_body(await _debounced(request, envelope)), 201)
     key = (
         RequestKey(scope=envelope.kind, key=request.idempotency_key)
         if envelope.unique_key is None
@@ -266,3 +271,12 @@ async def enqueue_job(request: ApiRequest, body: EnqueueBody) -> Response:
     )
     (enqueued,) = await put_in(request, [envelope], key)
     return json_response(enqueued_body(enqueued), 201)
+
+
+async def _debounced(request: ApiRequest, envelope: Envelope) -> Enqueued:
+    key = b"idem:" + request.idempotency_key.encode()
+    try:
+        (enqueued,) = await put_in(request, [msgspec.structs.replace(envelope, unique_key=key)])
+    except DuplicateJob as duplicate:
+        return Enqueued(duplicate.existing_id, replayed=True)
+    return enqueued

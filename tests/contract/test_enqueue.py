@@ -104,6 +104,25 @@ async def test_one_key_makes_one_job_however_often_and_at_once(client: Client) -
     assert len((await client.get("/jobs")).json()["jobs"]) == 1
 
 
+async def test_without_a_key_of_its_own_a_job_waits_for_the_silence_of_the_requests(
+    client: Client,
+) -> None:
+    job = {"kind": "t.k", "unique_debounce_ms": 60_000}
+    first = await client.request("POST", "/jobs", json={**job, "payload": "MQ=="}, key="typing")
+    assert (first.status, set(first.json())) == (201, {"id"})
+    before = await job_of(client, first.json()["id"])
+    assert before["state"] == "scheduled"
+    again = await client.request(
+        "POST", "/jobs", json={**job, "payload": "Mg==", "tags": ["new"]}, key="typing"
+    )
+    assert (again.status, again.json()) == (201, {**first.json(), "replayed": True})
+    after = await job_of(client, first.json()["id"])
+    assert (after["payload"], after["tags"]) == ("Mg==", ["new"])
+    assert after["scheduled_at_ms"] >= before["scheduled_at_ms"]
+    other = await client.request("POST", "/jobs", json={**job, "payload": "Mg=="}, key="other")
+    assert other.json()["id"] != first.json()["id"]
+
+
 async def test_a_key_of_the_callers_own_is_not_that_of_the_request(client: Client) -> None:
     keyed = {**PLAIN, "unique_key": "a2V5"}
     first = await client.request("POST", "/jobs", json=keyed, key="same")
