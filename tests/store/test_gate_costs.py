@@ -12,6 +12,8 @@ from tests.store.test_gate_plans import Planner, planner
 
 __all__ = ["planner"]
 
+CAPACITIES = (1, 10, 100)
+
 # One queue, from the start of its rotation.
 FROM_THE_START: dict[str, Any] = {
     "queues": ["default"],
@@ -65,34 +67,42 @@ async def pages(planner: Planner, name: str, capacity: int) -> int:
     return touched
 
 
+async def costs(planner: Planner, *names: str) -> list[list[int]]:
+    """The pages that each statement touches, at each capacity."""
+    return [[await pages(planner, name, capacity) for capacity in CAPACITIES] for name in names]
+
+
+def assert_flat(small: list[list[int]], large: list[list[int]], *bounds: float) -> None:
+    for few, many in zip(small, large, strict=True):
+        fits = [b <= bound * a for a, b, bound in zip(few, many, bounds, strict=True)]
+        assert fits == [True] * len(CAPACITIES), (few, many)
+
+
 @pytest.mark.parametrize(
-    ("name", "partitions"), [("direct", 1), ("fast", 20), ("full_free", 20), ("full_policies", 20)]
+    ("names", "partitions"),
+    [(["direct"], 1), (["fast", "full_free"], 20), (["full_policies"], 20)],
+    ids=["direct", "free", "policies"],
 )
 async def test_the_length_of_the_backlog_costs_nothing(
-    planner: Planner, observer: Observer, name: str, partitions: int
+    planner: Planner, observer: Observer, names: list[str], partitions: int
 ) -> None:
-    policies = name == "full_policies"
+    policies = names == ["full_policies"]
     if policies:
         await observer.execute(_CLASSES, 1, 10)
         await observer.execute(_CEILING)
     await grow(observer, 0, 2_000, partitions, classed=policies)
-    short = [await pages(planner, name, capacity) for capacity in (1, 10, 100)]
+    short = await costs(planner, *names)
     await grow(observer, 2_000, 20_000, partitions, classed=policies)
-    long = [await pages(planner, name, capacity) for capacity in (1, 10, 100)]
-    assert [b <= 1.5 * a for a, b in zip(short, long, strict=True)] == [True] * 3, (short, long)
+    assert_flat(short, await costs(planner, *names), 1.5, 1.5, 1.5)
 
 
-@pytest.mark.parametrize("name", ["fast", "full_free"])
 async def test_the_number_of_partitions_costs_next_to_nothing(
-    planner: Planner, observer: Observer, name: str
+    planner: Planner, observer: Observer
 ) -> None:
     await grow(observer, 0, 10_000, 10)
-    few = [await pages(planner, name, capacity) for capacity in (1, 10, 100)]
+    few = await costs(planner, "fast", "full_free")
     await grow(observer, 10_000, 20_000, 2_000)
-    many = [await pages(planner, name, capacity) for capacity in (1, 10, 100)]
-    bounds = (1.3, 1.3, 2.0)
-    fits = [b <= bound * a for a, b, bound in zip(few, many, bounds, strict=True)]
-    assert fits == [True] * 3, (few, many)
+    assert_flat(few, await costs(planner, "fast", "full_free"), 1.3, 1.3, 2.0)
 
 
 async def test_the_number_of_rate_classes_costs_nothing(
@@ -101,7 +111,6 @@ async def test_the_number_of_rate_classes_costs_nothing(
     await observer.execute(_CLASSES, 1, 10)
     await observer.execute(_CEILING)
     await grow(observer, 0, 4_000, 20, classed=True)
-    few = [await pages(planner, "full_policies", capacity) for capacity in (1, 10, 100)]
+    few = await costs(planner, "full_policies")
     await observer.execute(_CLASSES, 11, 10_000)
-    many = [await pages(planner, "full_policies", capacity) for capacity in (1, 10, 100)]
-    assert [b <= 1.3 * a for a, b in zip(few, many, strict=True)] == [True] * 3, (few, many)
+    assert_flat(few, await costs(planner, "full_policies"), 1.3, 1.3, 1.3)
