@@ -54,12 +54,12 @@ CONFIG: Final = schemathesis.Config.from_dict(
             )
         ]
         + [
-            # A new job has neither yet.
+            # A new job has none of them yet.
             {
                 "include-operation-id": name,
                 "checks": {"ensure_resource_availability": {"enabled": False}},
             }
-            for name in ("read_result", "read_output")
+            for name in ("read_result", "read_output", "read_progress")
         ],
     }
 )
