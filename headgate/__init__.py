@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     )
     from headgate.model.job import Enqueued
     from headgate.model.periodic_hook import PeriodicHook
+    from headgate.model.policy import ConcurrencyLimit, RateClassPolicy
     from headgate.model.retention import RetentionPeriods
     from headgate.store.joining import enqueue_in, enqueue_in_sync
     from headgate.store.settings import StoreSettings
@@ -108,6 +109,7 @@ _HOMES = {
     ),
     "headgate.model.job": ("Enqueued",),
     "headgate.model.periodic_hook": ("PeriodicHook",),
+    "headgate.model.policy": ("ConcurrencyLimit", "RateClassPolicy"),
     "headgate.model.retention": ("RetentionPeriods",),
     "headgate.store.joining": ("enqueue_in", "enqueue_in_sync"),
     "headgate.store.settings": ("StoreSettings",),
@@ -128,6 +130,7 @@ __all__ = [
     "CircuitBreaker",
     "CircuitOpen",
     "Completion",
+    "ConcurrencyLimit",
     "Data",
     "Death",
     "DeathReason",
@@ -159,6 +162,7 @@ __all__ = [
     "NotOpen",
     "PayloadEncryption",
     "PeriodicHook",
+    "RateClassPolicy",
     "RateLimited",
     "RegistrationError",
     "Replace",

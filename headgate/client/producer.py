@@ -176,6 +176,10 @@ class JobProducer:
         """`enqueue_and_wait` for code that blocks."""
         return self._portal.run(lambda store: self._enqueue_and_wait(store, job, wait_ms, identity))
 
+    def wait_blocking(self, job_id: str, *, wait_ms: int = 30_000) -> Completion:
+        """`wait` for code that blocks."""
+        return self._portal.run(lambda store: wait(store, job_id, wait_ms))
+
     def close_blocking(self) -> None:
         """Ends what `enqueue_blocking` has begun; the end of the process does the same."""
         self._portal.close()

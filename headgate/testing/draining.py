@@ -10,11 +10,12 @@ import msgspec
 from headgate.client.application import Headgate
 from headgate.client.task import Task
 from headgate.duties.outage import OutageLog
-from headgate.model.envelope import DEFAULT_QUEUE
 from headgate.model.errors import InvalidRequest
 from headgate.model.job import Acknowledgement
 from headgate.model.lifecycle import Outcome
+from headgate.model.limits import check_name
 from headgate.store.store import Store
+from headgate.testing.moving import move_job
 from headgate.worker.acknowledgements import Acknowledgements
 from headgate.worker.attempt import Attempt
 from headgate.worker.config import WorkerConfig
@@ -44,35 +45,47 @@ async def drain(
     app: Headgate,
     store: Store,
     *,
-    queues: Sequence[str] = (DEFAULT_QUEUE,),
+    queues: Sequence[str] | None = None,
     limit: int = 1_000,
     concurrency: int = 10,
 ) -> list[Performed]:
     """Admits and runs the jobs of these queues until the gate gives no more, or `limit` attempts.
 
+    Without `queues` it is those that a worker serves: `app.queues`, of its tasks, its schedules and
+    its workflows. A job that was enqueued to another one stays there until that is named.
+
     Everything is real: the gate with all policies, the handlers, the reports to the store. What is
     due is promoted first; a job that comes back with a delay stays where it is until
     `headgate.testing.advance_time`. Answers with the attempts in the order of their ends.
     """
-    return await _Drain(app, store, queues, concurrency).run(limit)
+    return await _Drain(app, store, app.queues if queues is None else queues, concurrency).run(
+        limit
+    )
 
 
 async def perform(
     task: Task[Any],
     store: Store,
     payload: Any = None,
+    *,
+    queue: str | None = None,
     **options: Any,
 ) -> Performed:
     """Enqueues one job of `task`, with the options of `Task.enqueue`, and runs one attempt of it.
 
-    It has a queue of its own for that, so no other job is touched and no pause stands in its way.
-    Raises `InvalidRequest` when the gate does not admit it, as for a job that is not due yet.
+    For this attempt it has a queue of its own, so no other job is touched, and neither a pause nor
+    a concurrency limit stands in its way. What comes back, or is kept, is then in `queue`, by
+    default that of the task, where `drain` goes on with it. Raises `InvalidRequest` when the gate
+    does not admit it, as for a job that is not due yet.
     """
+    home = task.queue if queue is None else queue
+    check_name("queue", home)
     app = task.app
     app.bind(store)
-    queue = f"perform-{secrets.token_hex(4)}"
-    enqueued = await task.enqueue(payload, queue=queue, **options)
-    performed = await drain(app, store, queues=(queue,), limit=1)
+    own = f"perform-{secrets.token_hex(4)}"
+    enqueued = await task.enqueue(payload, queue=own, **options)
+    performed = await drain(app, store, queues=(own,), limit=1)
+    await move_job(store, enqueued.id, home)
     if not performed:
         raise InvalidRequest(f"job {enqueued.id} was not admitted")
     return performed[0]

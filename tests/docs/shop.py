@@ -10,7 +10,7 @@ import msgspec
 
 from headgate import Headgate
 
-app = Headgate()
+app = Headgate(workflows=True)
 
 
 class Receipt(msgspec.Struct):
@@ -35,6 +35,10 @@ async def send_receipt(receipt: Receipt) -> None:
         mail_server.refusing = False
         raise ConnectionError("mail server is away")
     mail_server.sent += 1
+
+
+@app.task("lookup", queue="lookups", rate_class="vendor")
+async def look_up() -> None: ...
 """
 
 _ORDERS: Final = """
@@ -55,5 +59,12 @@ def write_shop(directory: Path) -> None:
         for block in blocks(DOCS / "tutorial" / "first-steps.md")
         if block.file == "shop.py"
     )
-    for name, content in (("__init__", first), ("jobs", _JOBS), ("orders", _ORDERS)):
+    imports, _ = (
+        block.text
+        for block in blocks(DOCS / "how-to" / "workflows.md")
+        if block.language == "python"
+    )
+    imports = imports.replace("app = Headgate(workflows=True)", "from shop.jobs import app")
+    modules = {"__init__": first, "jobs": _JOBS, "orders": _ORDERS, "imports": imports}
+    for name, content in modules.items():
         (package / f"{name}.py").write_text(content)

@@ -1,8 +1,18 @@
 import msgspec
 import pytest
 
-from headgate import Headgate, InvalidRequest, JobContext, Retry, Snooze, Store
+from headgate import (
+    Headgate,
+    InvalidRequest,
+    JobContext,
+    RateClassPolicy,
+    Retry,
+    Snooze,
+    Store,
+    Workflow,
+)
 from headgate.model.lifecycle import Outcome
+from headgate.model.workflow import COORDINATOR_KIND
 from headgate.testing import advance_time, drain, perform
 
 
@@ -106,3 +116,53 @@ async def test_what_is_not_due_cannot_be_performed(app: Headgate, store: Store) 
 
     with pytest.raises(InvalidRequest, match="was not admitted"):
         await perform(later, store, delay_ms=60_000)
+
+
+@pytest.mark.parametrize("queue", ["mail", "words"])
+async def test_what_was_performed_goes_on_in_its_queue(
+    app: Headgate, store: Store, queue: str
+) -> None:
+    queues = []
+
+    @app.task("flaky", queue="mail", retention_ms=60_000)
+    async def flaky(ctx: JobContext) -> None:
+        queues.append(ctx.queue)
+        if ctx.attempt == 0:
+            raise RuntimeError("no luck")
+
+    chosen = {} if queue == "mail" else {"queue": queue}
+    await flaky.enqueue(delay_ms=86_400_000)
+    performed = await perform(flaky, store, **chosen)
+    assert performed.outcome is Outcome.RETRY
+    assert (await store.queues.counts(queue)).counts["retryable"] == 1
+    await advance_time(store, 3_600_000)
+    [again] = await drain(app, store, queues=[queue])
+    assert (again.job_id, again.outcome) == (performed.job_id, Outcome.SUCCESS)
+    assert queues[1] == queue
+
+
+async def test_what_was_not_admitted_waits_in_its_queue(app: Headgate, store: Store) -> None:
+    @app.task("lookup", queue="lookups", rate_class="vendor")
+    async def lookup() -> None: ...
+
+    await store.policies.put_rate_class("vendor", RateClassPolicy(limit=1, window_ms=1_000))
+    await perform(lookup, store)
+    with pytest.raises(InvalidRequest, match="was not admitted"):
+        await perform(lookup, store)
+    await advance_time(store, 1_000)
+    assert len(await drain(app, store)) == 1
+
+
+async def test_a_drain_serves_the_queues_that_a_worker_would(store: Store) -> None:
+    app = Headgate(workflows=True)
+    app.bind(store)
+
+    @app.task("receipt", queue="mail")
+    async def receipt() -> None: ...
+
+    workflow = Workflow("order")
+    workflow.add(receipt.job())
+    await app.enqueue_workflow(workflow)
+    await receipt.enqueue(queue="elsewhere")
+    assert {each.kind for each in await drain(app, store)} == {COORDINATOR_KIND, "receipt"}
+    assert len(await drain(app, store, queues=["elsewhere"])) == 1

@@ -112,6 +112,7 @@ async def test_scripts_wait_for_results(
     job = double_of(shop).job(4)
     completion = await asyncio.to_thread(shop.enqueue_and_wait_blocking, job)
     assert completion.value(int) == 8
+    assert await asyncio.to_thread(shop.wait_blocking, completion.job_id) == completion
 
 
 async def test_a_script_enqueues_in_its_own_transaction(
