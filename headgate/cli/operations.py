@@ -41,7 +41,18 @@ def followed(api: ControlApi, operation_id: str, *, wait: bool) -> Done:
 @reading(
     application,
     "list",
-    shows=Listing(("id", "action", "selector", "status", "affected", "total_estimated", "error")),
+    shows=Listing(
+        (
+            "id",
+            "action",
+            "selector",
+            "dry_run",
+            "status",
+            "affected",
+            "total_estimated",
+            "error",
+        )
+    ),
 )
 def list_operations(api: ControlApi) -> Iterable[Any]:
     """List operations, unfinished ones first."""

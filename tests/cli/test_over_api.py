@@ -215,7 +215,7 @@ SESSIONS: Final = (
     Session("limits delete two", r"^deleted two", limit),
     Session("quarantine list", r"f00d +none +3 +2026-01-01 00:00:00 +crashed", quarantined),
     Session("quarantine release f00d", r"^released f00d", quarantined),
-    Session("operations list", r"id +action +selector +status", operation),
+    Session("operations list", r"id +action +selector +dry run +status", operation),
     Session("operations show {operation}", r"status +(pending|running|completed)", operation),
     Session("operations wait {operation}", r"is completed: 1 jobs", operation),
     Session("operations cancel nobody", r"not found: operation nobody", code=3),
