@@ -104,12 +104,14 @@ class Memory:
 
     `lane` is the only one there was; `deeper` the priorities below which the next call that comes
     short has not looked yet; `watch` says where the search for starving jobs goes on, `due` when.
+    `limited` says that the last call went through rate classes.
     """
 
     def __init__(self) -> None:
         self.lane: LaneKey | None = None
         self.came_short = True
         self.deeper: dict[str, int] = {}
+        self.limited = False
         self.watch = Rotation()
         self.due: dict[str, float] = {}
         self._calls = 0

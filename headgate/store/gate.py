@@ -13,6 +13,7 @@ from headgate.queries.gate.direct import direct
 from headgate.queries.gate.fast import fast
 from headgate.queries.gate.full import full
 from headgate.queries.gate.prelude import add_partitions, lock_buckets, lock_partitions
+from headgate.queries.gate.refill import refill
 from headgate.queries.gate.refusal import refuse
 from headgate.queries.gate.reservation import reserve
 from headgate.queries.gate.rotation import any_places, read_rotation, write_rotation
@@ -71,8 +72,23 @@ class Gate:
         call.claims.sort(key=precedence)
         return call.claims
 
+    async def refill_ms(self, worker: str, queues: Sequence[str]) -> int | None:
+        """When to look again, after an `admit` that came back empty: in how many milliseconds a
+        rate class will hold what a job costs that waits for nothing else.
+
+        None where that is not what was in the way; it takes no statement to tell that there was no
+        rate class. Raises `InvalidRequest` and `StoreUnavailable`.
+        """
+        call = Call(worker, queues, _LANES, 1)
+        if not self._remember(call).limited:
+            return None
+        rows = await self._database.fetch(refill(), _walk(call, {}, self._rotation))
+        found: int | None = rows[0]["refill_ms"]
+        return found
+
     async def _admit(self, call: Call, memory: Memory) -> None:
         """Tries the cheapest statement that may do, then the next."""
+        memory.limited = False
         tried = memory.lane if memory.shortcuts else None
         if tried and await self._direct(call, memory, tried):
             return
@@ -138,7 +154,9 @@ class Gate:
                 if isinstance(failure.__cause__, asyncpg.LockNotAvailableError):
                     return
                 raise
-            if memory.learn(report):
+            surprised = memory.learn(report)
+            memory.limited = memory.policies["with_buckets"]
+            if surprised:
                 continue
             if brief and call.wanted:
                 brief = False

@@ -11,7 +11,7 @@ from headgate.model.errors import StoreError, StoreUnavailable
 from headgate.model.job import Claim
 from headgate.store.store import Store
 from headgate.worker.config import WorkerConfig
-from headgate.worker.polling import PollWindow
+from headgate.worker.polling import Patience, PollWindow
 from headgate.worker.slots import Slots
 
 _OUTAGE_FLOOR_MS: Final = 50
@@ -27,8 +27,9 @@ class AdmissionLoop:
 
     An answer that fills most of what was asked is followed by the next question as soon as there is
     room. Otherwise the queues are nearly empty, and the loop rests: until a wake-up, or for a time
-    that starts at the floor and doubles with every empty answer up to the ceiling. Nothing but a
-    wake-up shortens or restarts a rest. An outage of the store never ends the loop.
+    that starts at the floor and doubles with every empty answer up to the ceiling, but not past the
+    instant at which a rate class holds what a waiting job costs. Nothing but a wake-up shortens or
+    restarts a rest. An outage of the store never ends the loop.
     """
 
     def __init__(
@@ -49,11 +50,13 @@ class AdmissionLoop:
         self._admitted = admitted
         self._window = window
         self._outage = outage
-        self._polling = Backoff(
-            config.poll_floor_ms,
-            config.poll_ceiling_ms,
-            multiplier=config.poll_multiplier,
-            jitter=config.poll_jitter,
+        self._patience = Patience(
+            Backoff(
+                config.poll_floor_ms,
+                config.poll_ceiling_ms,
+                multiplier=config.poll_multiplier,
+                jitter=config.poll_jitter,
+            )
         )
         self._failing = Backoff(_OUTAGE_FLOOR_MS, _OUTAGE_CEILING_MS)
         self._faulty = Backoff(_OUTAGE_FLOOR_MS, _FAULT_CEILING_MS)
@@ -88,7 +91,7 @@ class AdmissionLoop:
 
     def wake(self) -> None:
         """There may be work now."""
-        self._polling.reset()
+        self._patience.reset()
         self._wake.set()
 
     def set_quiet(self, quiet: bool) -> None:
@@ -117,12 +120,17 @@ class AdmissionLoop:
         self._failing.reset()
         self._faulty.reset()
         if not claims:
-            await self._rest(self._polling.next_ms(), self._wake)
+            await self._rest(self._patience.rest_ms(await self._refill_ms()), self._wake)
             return
-        self._polling.reset()
+        self._patience.reset()
         self._admitted(claims)
         if 2 * len(claims) < asked:
-            await self._rest(self._polling.floor_ms, self._wake)
+            await self._rest(self._config.poll_floor_ms, self._wake)
+
+    async def _refill_ms(self) -> int | None:
+        if self._patience.timed:
+            return None
+        return await self._store.gate.refill_ms(self._worker_id, self._config.queues)
 
     async def _rest(self, rest_ms: float, until: asyncio.Event) -> None:
         with suppress(TimeoutError):

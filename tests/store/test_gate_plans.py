@@ -13,6 +13,7 @@ from headgate.queries.gate.fast import fast
 from headgate.queries.gate.full import full
 from headgate.queries.gate.prelude import add_partitions, lock_buckets, lock_partitions
 from headgate.queries.gate.prune import delete_lanes, lock_lanes
+from headgate.queries.gate.refill import refill
 from headgate.queries.gate.refusal import refuse
 from headgate.queries.gate.reservation import reserve
 from headgate.queries.gate.survey import occupied, survey
@@ -35,6 +36,7 @@ STATEMENTS: dict[str, Executable] = {
     "full_brief": full(with_ceilings=True, with_buckets=True, brief=True),
     "full_displacing": full(with_ceilings=True, with_buckets=True, with_displacement=True),
     "refuse": refuse(),
+    "refill": refill(),
     "reserve": reserve(),
     "full_ceilings": full(with_ceilings=True, with_buckets=False),
     "full_buckets": full(with_ceilings=False, with_buckets=True),

@@ -4,6 +4,7 @@ import asyncio
 import time
 
 from headgate import Envelope, Headgate, Store, StoreSettings, Worker, WorkerConfig
+from headgate.model.policy import RateClassPolicy
 from tests.store.rows import Observer
 from tests.worker.conftest import QUICK, StartWorker
 from tests.worker.waiting import eventually
@@ -73,6 +74,22 @@ async def test_an_enqueue_wakes_a_worker_that_sleeps(
     await works.enqueue()
     await eventually(lambda: len(began) == 2, limit_ms=5_000)
     assert began[1] - enqueued_at < 2.0
+
+
+async def test_an_idle_worker_looks_again_at_a_refill(
+    app: Headgate, store: Store, start_worker: StartWorker
+) -> None:
+    done: list[int] = []
+
+    @app.task("works", rate_class="api")
+    async def works(number: int) -> None:
+        done.append(number)
+
+    await store.policies.put_rate_class("api", RateClassPolicy(limit=5, window_ms=1_000, burst=1))
+    await app.enqueue_many([works.job(number) for number in range(4)])
+    # Without a refill in sight it would rest for a minute.
+    start_worker(concurrency=1, prefetch_ms=0, poll_floor_ms=60_000, poll_ceiling_ms=60_000)
+    await eventually(lambda: len(done) == 4)
 
 
 async def test_a_free_slot_is_filled_at_once(app: Headgate, start_worker: StartWorker) -> None:

@@ -14,6 +14,7 @@ The statements, from the cheapest to the complete one:
     full      everything: walk, draw, rank, filter, and lock the survivors only
     prelude   waits for the policy rows that `full` found busy
     refusal   ends what finds no room, in queues that discard or cancel what arrives
+    refill    when a class will hold what a waiting job costs, after a call that came back empty
     reservation  lets a class save up for a heavy job that light ones keep overtaking
     prune     removes lanes without available jobs from the registry
     rotation  where other processes stand, for one that starts cold

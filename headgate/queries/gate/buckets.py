@@ -29,7 +29,7 @@ from sqlalchemy.sql.selectable import LateralFromClause
 
 from headgate.queries.gate.parts import probe, still_available
 from headgate.queries.lanes import LANE
-from headgate.queries.literals import always, number, word
+from headgate.queries.literals import always, never, number, word
 from headgate.tables import job, rate_bucket
 
 
@@ -102,6 +102,18 @@ def is_open(lane: FromClause, now_ms: ColumnElement[int]) -> ColumnElement[bool]
         .scalar_subquery()
     )
     return or_(lane.c.rate_class == word(""), func.coalesce(verdict, always()))
+
+
+def is_filling(bucket: FromClause) -> list[ColumnElement[bool]]:
+    """Time adds tokens to the bucket."""
+    return [not_(bucket.c.paused), bucket.c.limit_per_window > number(0)]
+
+
+def fills_up(lane: FromClause) -> ColumnElement[bool]:
+    """The lane is of a class that has a bucket, to which time adds tokens."""
+    bucket = rate_bucket.alias()
+    found = select(always()).where(bucket.c.name == lane.c.rate_class, *is_filling(bucket))
+    return and_(lane.c.rate_class != word(""), func.coalesce(found.scalar_subquery(), never()))
 
 
 def affords(waiting: FromClause, now_ms: ColumnElement[int]) -> ColumnElement[bool]:

@@ -66,6 +66,20 @@ def open_lanes(lane: CTE, classes: CTE | None, *guards: ColumnElement[bool]) -> 
     return select(grouped, share.label("share"))
 
 
+def heads(lane: CTE) -> Select[Any]:
+    """The first job of each lane: its `ulid`, `scheduled_at_ms`, and its weight as `tokens`."""
+    waiting = job.alias("waiting")
+    first = (
+        next_jobs(waiting, lane.c, waiting.c.ulid, waiting.c.weight, waiting.c.scheduled_at_ms)
+        .limit(number(1))
+        .correlate(lane)
+        .lateral("first")
+    )
+    return select(
+        lane, first.c.ulid, first.c.weight.label("tokens"), first.c.scheduled_at_ms
+    ).join_from(lane, first, always())
+
+
 def candidates(lane: CTE) -> Select[Any]:
     """The next jobs of each lane, unlocked, and not more than its policies can let pass.
 

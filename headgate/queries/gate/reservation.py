@@ -24,17 +24,16 @@ from sqlalchemy import (
     any_,
     exists,
     func,
-    not_,
     select,
     union_all,
     update,
 )
 from sqlalchemy.dialects.postgresql import distinct_on
 
-from headgate.queries.gate import buckets, ceilings, walk
-from headgate.queries.gate.parts import CAPACITY, clock, materialized, next_jobs, probe, read
+from headgate.queries.gate import buckets, ceilings, draw, walk
+from headgate.queries.gate.parts import CAPACITY, clock, materialized, probe, read
 from headgate.queries.literals import always, never, number, word
-from headgate.tables import concurrency_limit, job, rate_bucket
+from headgate.tables import concurrency_limit, rate_bucket
 
 PATIENCE: Final = 2
 """How many times as long as its own refill a job has waited before the class is reserved."""
@@ -56,7 +55,7 @@ def reserve() -> Executable:
     lane = materialized(
         walk.lanes(level, ceilings.has_room, lambda _, lane: _is_limited(lane, now_ms)), "lane"
     )
-    head = materialized(_heads(lane), "head")
+    head = materialized(draw.heads(lane), "head")
     starving = materialized(_starving(head, now_ms), "starving")
     return _next_places(lane, starving).add_cte(_reserving(starving).cte("reserving"))
 
@@ -65,30 +64,13 @@ def _is_limited(lane: FromClause, now_ms: ColumnElement[int]) -> ColumnElement[b
     """The class has a bucket that fills up, and saves up for nothing yet."""
     bucket = rate_bucket.alias()
     reserved = buckets.reservation(bucket, now_ms)
-    free = and_(
-        not_(bucket.c.paused), bucket.c.limit_per_window > number(0), reserved.c.cost.is_(None)
-    )
-    verdict = (
-        select(free)
+    free = (
+        select(reserved.c.cost.is_(None))
         .select_from(bucket.outerjoin(reserved, always()))
-        .where(bucket.c.name == lane.c.rate_class)
+        .where(bucket.c.name == lane.c.rate_class, *buckets.is_filling(bucket))
         .scalar_subquery()
     )
-    return and_(lane.c.rate_class != word(""), func.coalesce(verdict, never()))
-
-
-def _heads(lane: CTE) -> Select[Any]:
-    """The first job of each lane."""
-    waiting = job.alias("waiting")
-    first = (
-        next_jobs(waiting, lane.c, waiting.c.ulid, waiting.c.weight, waiting.c.scheduled_at_ms)
-        .limit(number(1))
-        .correlate(lane)
-        .lateral("first")
-    )
-    return select(
-        lane, first.c.ulid, first.c.weight.label("tokens"), first.c.scheduled_at_ms
-    ).join_from(lane, first, always())
+    return and_(lane.c.rate_class != word(""), func.coalesce(free, never()))
 
 
 def _starving(head: CTE, now_ms: ColumnElement[int]) -> Select[Any]:
