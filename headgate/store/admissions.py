@@ -104,7 +104,7 @@ class Memory:
 
     `lane` is the only one there was; `deeper` the priorities below which the next call that comes
     short has not looked yet; `watch` says where the search for starving jobs goes on, `due` when.
-    `limited` says that the last call went through rate classes.
+    `limited` says that the last call went through rate classes, `crowded` through ceilings.
     """
 
     def __init__(self) -> None:
@@ -112,6 +112,7 @@ class Memory:
         self.came_short = True
         self.deeper: dict[str, int] = {}
         self.limited = False
+        self.crowded = False
         self.watch = Rotation()
         self.due: dict[str, float] = {}
         self._calls = 0

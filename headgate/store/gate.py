@@ -86,9 +86,15 @@ class Gate:
         found: int | None = rows[0]["refill_ms"]
         return found
 
+    def is_crowded(self, worker: str, queues: Sequence[str]) -> bool:
+        """Whether a job that ends may let another start, after an `admit` that came back empty:
+        there are ceilings, and something waits.
+        """
+        return self._remember(Call(worker, queues, 1, 1)).crowded
+
     async def _admit(self, call: Call, memory: Memory) -> None:
         """Tries the cheapest statement that may do, then the next."""
-        memory.limited = False
+        memory.limited = memory.crowded = False
         tried = memory.lane if memory.shortcuts else None
         if tried and await self._direct(call, memory, tried):
             return
@@ -156,6 +162,7 @@ class Gate:
                 raise
             surprised = memory.learn(report)
             memory.limited = memory.policies["with_buckets"]
+            memory.crowded = memory.policies["with_ceilings"]
             if surprised:
                 continue
             if brief and call.wanted:

@@ -29,7 +29,8 @@ class AdmissionLoop:
     room. Otherwise the queues are nearly empty, and the loop rests: until a wake-up, or for a time
     that starts at the floor and doubles with every empty answer up to the ceiling, but not past the
     instant at which a rate class holds what a waiting job costs. Nothing but a wake-up shortens or
-    restarts a rest. An outage of the store never ends the loop.
+    restarts a rest, or under ceilings the end of an attempt. An outage of the store never ends the
+    loop.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class AdmissionLoop:
         self._failing = Backoff(_OUTAGE_FLOOR_MS, _OUTAGE_CEILING_MS)
         self._faulty = Backoff(_OUTAGE_FLOOR_MS, _FAULT_CEILING_MS)
         self._wake = asyncio.Event()
+        self._freed = asyncio.Event()
         self._closing = asyncio.Event()
         self._quiet = False
 
@@ -73,6 +75,7 @@ class AdmissionLoop:
                 await self._slots.room.wait()
                 continue
             self._wake.clear()
+            self._freed.clear()
             try:
                 await self._admit(asked)
             except StoreUnavailable as error:
@@ -93,6 +96,11 @@ class AdmissionLoop:
         """There may be work now."""
         self._patience.reset()
         self._wake.set()
+        self._freed.set()
+
+    def freed(self) -> None:
+        """An attempt is over and reported: its partition may have room now."""
+        self._freed.set()
 
     def set_quiet(self, quiet: bool) -> None:
         """Stops asking for jobs, or begins again."""
@@ -105,6 +113,7 @@ class AdmissionLoop:
         self._closing.set()
         self._slots.room.set()
         self._wake.set()
+        self._freed.set()
 
     async def _admit(self, asked: int) -> None:
         """Asks the gate once, and rests when the answer says that little is left."""
@@ -120,17 +129,24 @@ class AdmissionLoop:
         self._failing.reset()
         self._faulty.reset()
         if not claims:
-            await self._rest(self._patience.rest_ms(await self._refill_ms()), self._wake)
+            await self._rest_in_vain()
             return
         self._patience.reset()
         self._admitted(claims)
         if 2 * len(claims) < asked:
             await self._rest(self._config.poll_floor_ms, self._wake)
 
-    async def _refill_ms(self) -> int | None:
-        if self._patience.timed:
-            return None
-        return await self._store.gate.refill_ms(self._worker_id, self._config.queues)
+    async def _rest_in_vain(self) -> None:
+        caller = self._worker_id, self._config.queues
+        refill_ms = None if self._patience.timed else await self._store.gate.refill_ms(*caller)
+        rest_ms = self._patience.rest_ms(refill_ms)
+        if self._store.gate.is_crowded(*caller):
+            # Ends of attempts count from the floor on: they may come quickly, and change nothing.
+            floor_ms = min(rest_ms, self._config.poll_floor_ms)
+            await self._rest(floor_ms, self._wake)
+            await self._rest(rest_ms - floor_ms, self._freed)
+        else:
+            await self._rest(rest_ms, self._wake)
 
     async def _rest(self, rest_ms: float, until: asyncio.Event) -> None:
         with suppress(TimeoutError):

@@ -272,6 +272,7 @@ class Worker:
         Runs for every job: who need not hear of it is not called.
         """
         self._slots.settled(attempt)
+        self._admission.freed()
         if state is not None:
             if attempt.claim.headers:
                 self._relay.settled(attempt.claim, state)

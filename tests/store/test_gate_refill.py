@@ -117,3 +117,24 @@ async def test_nothing_is_asked_where_no_class_was_met(store: Store, observer: O
     await observer.execute("DELETE FROM headgate_job")
     await observer.execute("DELETE FROM headgate_active_partition")
     assert await asked(0)
+
+
+async def test_only_what_waits_below_a_ceiling_hopes_for_an_end(
+    store: Store, observer: Observer
+) -> None:
+    def is_crowded() -> bool:
+        return store.gate.is_crowded("worker", ["default"])
+
+    await fill(store, 1, fingerprint="bad")
+    await quarantine(observer, "bad")
+    assert await admit(store, 10) == []
+    assert not is_crowded()
+    await ceiling(observer, "default", 1)
+    await fill(store, 2)
+    assert len(await admit(store, 10)) == 1
+    assert await admit(store, 10) == []
+    assert is_crowded()
+    await observer.execute("DELETE FROM headgate_job")
+    await observer.execute("DELETE FROM headgate_active_partition")
+    assert await admit(store, 10) == []
+    assert not is_crowded()

@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from headgate import Envelope, Headgate, Store, StoreSettings, Worker, WorkerConfig
-from headgate.model.policy import RateClassPolicy
+from headgate.model.policy import ConcurrencyLimit, RateClassPolicy, Saturation
 from tests.store.rows import Observer
 from tests.worker.conftest import QUICK, StartWorker
 from tests.worker.waiting import eventually
@@ -89,6 +89,31 @@ async def test_an_idle_worker_looks_again_at_a_refill(
     await app.enqueue_many([works.job(number) for number in range(4)])
     # Without a refill in sight it would rest for a minute.
     start_worker(concurrency=1, prefetch_ms=0, poll_floor_ms=60_000, poll_ceiling_ms=60_000)
+    await eventually(lambda: len(done) == 4)
+
+
+async def test_an_idle_worker_looks_again_when_a_partition_has_room(
+    app: Headgate, store: Store, start_worker: StartWorker
+) -> None:
+    done: list[int] = []
+
+    @app.task("works")
+    async def works(number: int) -> None:
+        done.append(number)
+
+    limit = ConcurrencyLimit(
+        name="one", queue="default", max_concurrent=1, on_saturated=Saturation.QUEUE
+    )
+    await store.policies.put_concurrency_limit(limit)
+    await app.enqueue_many([works.job(number) for number in range(4)])
+    # Without an end in sight it would rest for a minute.
+    start_worker(
+        concurrency=2,
+        prefetch_ms=0,
+        poll_floor_ms=1,
+        poll_multiplier=60_000,
+        poll_ceiling_ms=60_000,
+    )
     await eventually(lambda: len(done) == 4)
 
 
