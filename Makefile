@@ -30,7 +30,7 @@ setup: .venv/.ready
 	$(call install,bench)
 	@touch $@
 
-# One worker more than cores, since the tests of processes and browsers mostly wait.
+# Two workers more than cores, since the tests of processes and browsers mostly wait.
 test: setup lint
 	$(BIN)/python -m pytest -n $$(( 1 + $$($(BIN)/python -c 'import os; print(os.cpu_count())') )) \
 		--dist worksteal

@@ -57,13 +57,13 @@ MUTANTS: Final = {
         _GATE + "ceilings",
         "        .with_for_update(skip_locked=True, of=held)\n",
         "",
-        STRESS,
+        CEILINGS,
     ),
     "a bucket is not locked": Mutant(
         _GATE + "buckets",
         "        .with_for_update(skip_locked=True, of=held)\n",
         "",
-        STRESS,
+        CLASSES,
     ),
     "a claim raises no fence": Mutant(
         _GATE + "parts",
