@@ -7,7 +7,7 @@ BIN = .venv/bin
 
 # uv takes a fifth of the time; pip is asked where only pip knows the way to the packages.
 define install
-	$(BIN)/python -m uv pip install --quiet --python $(BIN)/python --editable '.[$(1)]' || \
+	$(BIN)/python -m uv pip install --quiet --system-certs --python $(BIN)/python --editable '.[$(1)]' || \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(1)]'
 endef
 
@@ -32,7 +32,7 @@ setup: .venv/.ready
 
 # Two workers more than cores, since the tests of processes and browsers mostly wait.
 test: setup lint
-	$(BIN)/python -m pytest -n $$(( 1 + $$($(BIN)/python -c 'import os; print(os.cpu_count())') )) \
+	$(BIN)/python -m pytest -n $$(( 2 + $$($(BIN)/python -c 'import os; print(os.cpu_count())') )) \
 		--dist worksteal
 
 test-console: setup
