@@ -90,7 +90,8 @@ class Retention:
             return await self._database.fetch(statements[kind], parameters)
 
         pruned: dict[str, int] = {}
-        for name in statements.keys() - set(self._pruning.passed_over):
+        passed_over = self._pruning.passed_over
+        for name in (name for name in statements if name not in passed_over):
             rows = await self._pruning.each([name], some)
             pruned[name] = sum(row["n"] for row in rows)
         return pruned

@@ -13,7 +13,6 @@ import asyncpg
 import msgspec
 
 from headgate.model.envelope import Envelope
-from headgate.model.errors import FingerprintQuarantined
 from headgate.model.job import Acknowledgement, Claim
 from headgate.model.lifecycle import DELETED, Outcome
 from headgate.store import gate as gate_module
@@ -81,12 +80,7 @@ class Pressure:
             batch = self._batch()
             transaction = connection.transaction()
             await transaction.start()
-            try:
-                await enqueue_in(connection, batch)
-            except FingerprintQuarantined:
-                # A job whose leases ran out three times has had what it is like put away.
-                await transaction.rollback()
-                continue
+            await enqueue_in(connection, batch)
             if chance.random() < 0.1:
                 await asyncio.sleep(0.05)
             if chance.random() < 0.05:
@@ -107,6 +101,7 @@ class Pressure:
             rate_class="" if queue == FREE else chance.choice(["", "unknown", *CLASSES]),
             priority=chance.choice([0, 0, 0, 5]),
             weight=chance.choice([1, 1, 1, 3]),
+            # Unlike any other: leases that run out three times put away what is alike.
             payload=b"%d" % chance.getrandbits(64),
             sticky_worker=chance.choice([""] * 9 + [chance.choice(self._orders.workers)]),
             max_attempts=1_000,

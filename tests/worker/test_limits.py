@@ -120,6 +120,7 @@ async def test_a_deadline_ends_a_running_attempt_for_good(
         # On a busy machine a deadline may pass before the worker has found the job.
         if started.is_set():
             break
+    assert started.is_set()
     assert await history(observer, job.id) == ["deadline exceeded"]
     row = await job_row(observer, job.id)
     assert row is not None
