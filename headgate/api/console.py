@@ -2,7 +2,8 @@
 
 The shell at `/` names its scripts and styles relative to itself, below a name made from their
 contents. So they work under any prefix, also behind a proxy that takes one away, a browser keeps
-them for good, and it never mixes those of two versions.
+them for good, and it never mixes those of two versions. The modules are sent as one script: a
+browser would ask for each of them, and for most only after it has read another.
 """
 
 import gzip
@@ -15,11 +16,13 @@ from typing import Final
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from headgate.api.javascript import joined
 from headgate.api.responses import empty_response
 from headgate.api.routing import RawRoute
 
 ROOT: Final = Path(__file__).parent.parent / "console"
 SHELL: Final = "index.html"
+ENTRY: Final = "main.js"
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
@@ -77,6 +80,9 @@ class Console:
             if path.suffix in _MEDIA_TYPES
         }
         shell = contents.pop(SHELL)
+        scripts = [name for name in contents if name.endswith(".js")]
+        modules = {name: contents.pop(name).decode() for name in scripts}
+        contents[ENTRY] = joined(ENTRY, modules).encode()
         self.version: Final = _version(contents.items())
         self._shell = ConsoleFile(
             shell.replace(_PLACEHOLDER, f"console/{self.version}/".encode()), _MEDIA_TYPES[".html"]
@@ -88,8 +94,7 @@ class Console:
 
     @property
     def routes(self) -> list[RawRoute]:
-        paths = ("/", "/console/{version}/{file}", "/console/{version}/{folder}/{file}")
-        return [RawRoute(path, self) for path in paths]
+        return [RawRoute(path, self) for path in ("/", "/console/{version}/{file}")]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._answer(scope)(scope, receive, send)
@@ -99,7 +104,7 @@ class Console:
         file: ConsoleFile | None = self._shell
         kept = False
         if "file" in names:
-            file = self._files.get("/".join(filter(None, (names.get("folder"), names["file"]))))
+            file = self._files.get(names["file"])
             # While a new version is rolled out, the shell of one may meet the files of another.
             kept = names["version"] == self.version
         if file is None:

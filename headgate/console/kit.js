@@ -2,6 +2,7 @@
 
 export * from "./address.js";
 export * from "./api.js";
+export * from "./asking.js";
 export * from "./charts.js";
 export * from "./dialog.js";
 export * from "./dom.js";
