@@ -14,6 +14,7 @@ from bench.gate.workloads import Workload
 from bench.report import Figure, compare
 from headgate.queries.gate.fast import fast
 from headgate.queries.gate.full import full
+from headgate.queries.gate.turns import turns
 from headgate.queries.gate.walk import ANY_PRIORITY
 from headgate.store.admissions import Call
 from headgate.store.compilation import Compiled
@@ -24,7 +25,7 @@ from tests.store.plans import pages_read, plan_of
 CAPACITIES = (1, 10, 100)
 WARM_UP = 3
 
-FAST: Mapping[str, Executable] = {"fast": fast(weighted=False)}
+FAST: Mapping[str, Executable] = {"turns": turns(), "fast": fast()}
 FULL: Mapping[str, Executable] = {"full": full(with_ceilings=True, with_buckets=True)}
 
 
@@ -100,4 +101,5 @@ async def _spent(connection: Any, statement: Executable, parameters: Mapping[str
 def _parameters(capacity: int) -> dict[str, Any]:
     call = Call("worker", ["default"], capacity, 60_000)
     rotation = Rotation().parameters(call.queues)
-    return call.parameters(**rotation, below_priorities=[ANY_PRIORITY])
+    turn = Rotation().turn("default", 0)
+    return call.parameters(**rotation, **turn, below_priorities=[ANY_PRIORITY])

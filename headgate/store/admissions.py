@@ -102,14 +102,19 @@ class Call:
 class Memory:
     """What the last calls of one worker for the same queues have taught.
 
-    `lane` is the only one there was; `deeper` the priorities below which the next call that comes
-    short has not looked yet; `watch` says where the search for starving jobs goes on, `due` when.
-    `limited` says that the last call went through rate classes, `crowded` through ceilings.
+    `lane` is the only one there was; `level` the priority at which the only queue was served twice
+    in a row, without pinned jobs; `deeper` the priorities below which the next call that comes
+    short has not looked yet. `looks_around` says that the next call chooses its way anew, as the
+    last one came short or for a change. `watch` says where the search for starving jobs goes on,
+    `due` when. `limited` says that the last call went through rate classes, `crowded` through
+    ceilings.
     """
 
     def __init__(self) -> None:
         self.lane: LaneKey | None = None
+        self.level: int | None = None
         self.came_short = True
+        self.looks_around = True
         self.deeper: dict[str, int] = {}
         self.limited = False
         self.crowded = False
@@ -120,11 +125,24 @@ class Memory:
         self._displacement = 0
         self._buckets = 0
         self._detour = 0
+        self._last_level: int | None = None
 
     def ended(self, came_short: bool) -> None:
-        """Notes how a call ended. Now and then one counts as short, for a fresh look around."""
+        """Notes how a call ended."""
         self._calls += 1
-        self.came_short = came_short or self._calls % _SURVEY_INTERVAL == 0
+        self.came_short = came_short
+        self.looks_around = came_short or self._calls % _SURVEY_INTERVAL == 0
+
+    def ended_short(self) -> None:
+        self.came_short = self.looks_around = True
+
+    def met(self, queues: Sequence[str], claims: Sequence[Claim]) -> None:
+        """Notes at which level the queue was served, if there is one queue and one level."""
+        levels = {claim.priority for claim in claims}
+        pinned = any(claim.sticky_worker for claim in claims)
+        level = levels.pop() if len(queues) == len(levels) == 1 and not pinned else None
+        self.level = level if level == self._last_level else None
+        self._last_level = level
 
     @property
     def policies(self) -> dict[str, bool]:

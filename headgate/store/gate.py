@@ -1,7 +1,7 @@
 """The gate's driver: which statement when, and what to do when one comes short."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import random
 from typing import Any, Final
 
@@ -18,13 +18,14 @@ from headgate.queries.gate.refusal import refuse
 from headgate.queries.gate.reservation import reserve
 from headgate.queries.gate.rotation import any_places, read_rotation, write_rotation
 from headgate.queries.gate.survey import occupied, survey
+from headgate.queries.gate.turns import turns
 from headgate.queries.gate.walk import ANY_PRIORITY
 from headgate.queries.lanes import LANE
 from headgate.queries.settings import local_settings
 from headgate.store.admissions import Call, Memory, Report, decode_report, precedence
 from headgate.store.database import Database, Row, Session
 from headgate.store.lanes import LaneKey, lane_key, prune
-from headgate.store.rotation import Rotation
+from headgate.store.rotation import Rotation, StopAt
 
 _ROUNDS: Final = 3
 # Gates hold policy rows for milliseconds. No worker stands idle for whoever holds them longer.
@@ -33,6 +34,7 @@ _CALLERS_KEPT: Final = 256
 # Of a level, for what is done beside the admission.
 _LANES: Final = 100
 _UPKEEP_INTERVAL_S: Final = 1.0
+_UNWEIGHTED: Final[Mapping[str, float]] = {}
 
 
 class Gate:
@@ -98,21 +100,21 @@ class Gate:
         tried = memory.lane if memory.shortcuts else None
         if tried and await self._direct(call, memory, tried):
             return
-        if memory.came_short:
+        if memory.looks_around:
             lanes = [
                 lane_key(row) for row in await self._database.fetch(survey(), call.parameters())
             ]
             if not lanes or (len(lanes) == 1 and await self._only(call, memory, lanes[0], tried)):
                 return
-        elif memory.shortcuts:
-            await self._fast(call)
+        if memory.shortcuts and not memory.came_short:
+            await self._shared(call, memory)
             if call.wanted:
                 await self._full(call, memory)
                 if not call.wanted:
                     memory.led_nowhere()
             return
         memory.went_around()
-        await self._full(call, memory, brief=not memory.came_short)
+        await self._full(call, memory, brief=not memory.looks_around)
 
     async def _only(self, call: Call, memory: Memory, lane: LaneKey, tried: LaneKey | None) -> bool:
         """Whether the one lane there is needs no more: it gave something, or has nothing."""
@@ -131,20 +133,35 @@ class Gate:
         """Whether the one lane gave something; then it gave all that there is to be had."""
         rows = await self._database.fetch(direct(), call.parameters(**_lane(lane)))
         if not rows:
-            memory.lane, memory.came_short = None, True
+            memory.lane = None
+            memory.ended_short()
             return False
         memory.lane = lane
         call.take(rows)
         return True
 
-    async def _fast(self, call: Call) -> None:
-        weighted = len(call.queues) > 1
+    async def _shared(self, call: Call, memory: Memory) -> None:
+        """Takes equal shares of the highest level of each queue, if no policy is in the way."""
+        if memory.level is not None:
+            turn = self._rotation.turn(call.queues[0], memory.level)
+            claims = call.take(await self._database.fetch(turns(), call.parameters(**turn)))
+            if claims:
+                self._book(claims)
+                return
         parameters = call.parameters(**self._rotation.parameters(call.queues))
-        rows = await self._database.fetch(fast(weighted=weighted), parameters)
-        weights = {row["queue"]: row["queue_weight"] for row in rows} if weighted else {}
+        rows = await self._database.fetch(fast(), parameters)
         claims = call.take(rows)
+        self._book(claims, {row["queue"]: row["queue_weight"] for row in rows})
+        memory.met(call.queues, claims)
+
+    def _book(
+        self,
+        claims: Sequence[Claim],
+        weights: Mapping[str, float] = _UNWEIGHTED,
+        stops: Iterable[StopAt] = (),
+    ) -> None:
         self._rotation.charge(claims, weights)
-        self._rotation.advance(claims, ())
+        self._rotation.advance(claims, stops)
 
     async def _full(self, call: Call, memory: Memory, *, brief: bool = False) -> None:
         """Runs the complete gate until the capacity is used or nothing more is to be had; at first
@@ -204,9 +221,7 @@ class Gate:
         else:
             rows = await self._database.fetch(statement, parameters)
         report = decode_report(rows[-1]["report"])
-        claims = call.take(rows[:-1])
-        self._rotation.charge(claims, report.weights or {})
-        self._rotation.advance(claims, report.stops or ())
+        self._book(call.take(rows[:-1]), report.weights or {}, report.stops or ())
         return report
 
     async def _refuse(self, call: Call, below: Mapping[str, int]) -> None:

@@ -58,6 +58,16 @@ class Rotation:
             "cursor_rate_classes": [cursor[3] for cursor in cursors],
         }
 
+    def turn(self, queue: str, priority: int) -> dict[str, Any]:
+        """What the statement binds that serves one level."""
+        key, rate_class = self._cursor((queue, priority))
+        return {
+            "queue": queue,
+            "level_priority": priority,
+            "cursor_partition_key": key,
+            "cursor_rate_class": rate_class,
+        }
+
     def charge(self, claims: Iterable[Claim], weights: Mapping[str, float]) -> None:
         """Moves the queues that were served ahead in the race, the others fall behind."""
         before = self._frontier
@@ -79,11 +89,11 @@ class Rotation:
         Where the walk stopped among the lanes of that very partition, it goes on there.
         """
         stopped = self._nearest(stops)
-        served: defaultdict[Level, dict[str, int]] = defaultdict(dict)
-        shares = Counter([(each.queue, each.priority, each.partition_key) for each in claims])
-        for (queue, priority, key), count in shares.items():
-            served[queue, priority][key] = count
-        for level, jobs in served.items():
+        served: defaultdict[Level, list[str]] = defaultdict(list)
+        for claim in claims:
+            served[claim.queue, claim.priority].append(claim.partition_key)
+        for level, keys in served.items():
+            jobs = Counter(keys)
             rounds = max(jobs.values())
             last = self._last(level, [key for key, count in jobs.items() if count == rounds])
             stop = stopped.get(level)

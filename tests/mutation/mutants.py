@@ -23,6 +23,7 @@ FLEET: Final = "tests/store/test_gate_fairness_fleet.py"
 CLASSES: Final = "tests/store/test_gate_classes.py"
 SATURATION: Final = "tests/store/test_gate_saturation.py"
 CHARGES: Final = "tests/store/test_outcomes_charges.py"
+TURNS: Final = "tests/store/test_gate_turns.py"
 QUEUES: Final = "tests/store/test_gate_queues.py"
 RESERVATION: Final = "tests/store/test_gate_reservation.py"
 REPAIR: Final = "tests/store/test_lane_repair.py"
@@ -127,15 +128,45 @@ MUTANTS: Final = {
     ),
     "a shortcut sees no ceiling": Mutant(
         _GATE + "fast",
-        "            ~exists(select(one).where(concurrency_limit.c.queue == any_(QUEUES))),\n",
-        "",
+        "[lane.c.position, lane.c.place], ~exists(limited))",
+        "[lane.c.position, lane.c.place])",
         GATE,
     ),
     "a shortcut sees no bucket": Mutant(
         _GATE + "fast",
-        "            ~any_bucket(lane),\n",
-        "",
+        "*guards, ~any_bucket(lane), ~exists(shared)",
+        "*guards, ~exists(shared)",
         GATE,
+    ),
+    "a shortcut gives a partition several shares": Mutant(
+        _GATE + "fast",
+        "*guards, ~any_bucket(lane), ~exists(shared)",
+        "*guards, ~any_bucket(lane)",
+        TURNS,
+    ),
+    "turns go on in a pause": Mutant(
+        _GATE + "turns",
+        "[~exists(paused), ~exists(limited), ",
+        "[~exists(limited), ",
+        TURNS,
+    ),
+    "turns see no ceiling": Mutant(
+        _GATE + "turns",
+        "[~exists(paused), ~exists(limited), ",
+        "[~exists(paused), ",
+        TURNS,
+    ),
+    "turns see no higher level": Mutant(
+        _GATE + "turns",
+        "highest == _LEVEL.priority, ",
+        "",
+        TURNS,
+    ),
+    "turns see no pinned jobs": Mutant(
+        _GATE + "turns",
+        "highest == _LEVEL.priority, ~exists(competing)]",
+        "highest == _LEVEL.priority]",
+        TURNS,
     ),
     "the only lane is served in a pause": Mutant(
         _GATE + "direct",

@@ -209,7 +209,7 @@ async def test_only_what_is_started_is_locked(
         await fill(store, 5, queue="other")
         claiming = full(with_ceilings=True, with_buckets=True)
     else:
-        claiming = fast(weighted=False)
+        claiming = fast()
     queues = ["default", "other"]
     parameters = Call("worker", queues, 4, LEASE_MS).parameters(
         **Rotation().parameters(queues), below_priorities=[ANY_PRIORITY] * 2

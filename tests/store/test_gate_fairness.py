@@ -4,6 +4,7 @@ import pytest
 
 from headgate.model.job import Claim
 from headgate.queries.gate.walk import LEVELS
+from headgate.store.admissions import Call
 from headgate.store.gate import Gate
 from headgate.store.store import Store
 from tests.store.backlog import admit, bucket, by, fill
@@ -12,18 +13,14 @@ from tests.store.rows import Observer
 QUEUES = ("default",)
 
 
-@pytest.fixture(params=["cold", "loaded"])
+@pytest.fixture(params=["cold", "loaded", "steady"])
 def either(request: pytest.FixtureRequest, store: Store) -> Store:
-    """A store whose gate begins with the complete statement, or with the shortcut."""
-    if request.param == "loaded":
-        expect_load(store.gate)
+    """A store whose gate begins with the complete statement, or with one of the shortcuts."""
+    if request.param != "cold":
+        memory = store.gate._remember(Call("worker", QUEUES, 1, 1))
+        memory.came_short = False
+        memory.level = 0 if request.param == "steady" else None
     return store
-
-
-def expect_load(gate: Gate) -> None:
-    from headgate.store.admissions import Call
-
-    gate._remember(Call("worker", QUEUES, 1, 1)).came_short = False
 
 
 async def repeatedly(store: Store, calls: int, capacity: int) -> list[Claim]:

@@ -17,6 +17,7 @@ from headgate.queries.gate.refill import refill
 from headgate.queries.gate.refusal import refuse
 from headgate.queries.gate.reservation import reserve
 from headgate.queries.gate.survey import occupied, survey
+from headgate.queries.gate.turns import turns
 from headgate.queries.gate.walk import ANY_PRIORITY
 from headgate.queries.lane_repair import find_drained, register_forgotten
 from headgate.queries.lanes import LANE
@@ -30,8 +31,8 @@ STATEMENTS: dict[str, Executable] = {
     "survey": survey(),
     "occupied": occupied(),
     "direct": direct(),
-    "fast": fast(weighted=False),
-    "fast_weighted": fast(weighted=True),
+    "turns": turns(),
+    "fast": fast(),
     "full_policies": full(with_ceilings=True, with_buckets=True),
     "full_brief": full(with_ceilings=True, with_buckets=True, brief=True),
     "full_displacing": full(with_ceilings=True, with_buckets=True, with_displacement=True),
@@ -64,6 +65,10 @@ PARAMETERS: dict[str, Any] = {
     "cursor_priorities": [0],
     "cursor_partition_keys": ["t1"],
     "cursor_rate_classes": ["api"],
+    "queue": "default",
+    "level_priority": 0,
+    "cursor_partition_key": "t1",
+    "cursor_rate_class": "api",
     "busy_classes": ["api"],
     "busy_queues": ["default"],
     "busy_partition_keys": ["t1"],

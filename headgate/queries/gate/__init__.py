@@ -10,7 +10,9 @@ The statements, from the cheapest to the complete one:
 
     survey    is there any lane, or exactly one?
     direct    the only lane there is, oldest job first
-    fast      no policy in the way: equal shares of the highest level, locked while drawn
+    turns     no policy in the way of one queue: equal shares of its highest level, as known,
+              locked while drawn
+    fast      the same for several queues, or where the highest level has yet to be found
     full      everything: walk, draw, rank, filter, and lock the survivors only
     prelude   waits for the policy rows that `full` found busy
     refusal   ends what finds no room, in queues that discard or cancel what arrives
@@ -19,7 +21,8 @@ The statements, from the cheapest to the complete one:
     prune     removes lanes without available jobs from the registry
     rotation  where other processes stand, for one that starts cold
 
-`direct` and `fast` close themselves when a policy is in their way. `full` reads in this order:
+`direct`, `turns` and `fast` close themselves when a policy is in their way. `full` reads in this
+order:
 
     walk      unpaused queues, their priority levels, the open lanes of each level
     buckets   the exact token levels of the classes of these lanes, locked

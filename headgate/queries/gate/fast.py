@@ -5,6 +5,7 @@ that, in turns. It is not work-conserving: what a lane cannot fill is left to `f
 asked for the rest. In return no job is looked at that is not claimed.
 """
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from sqlalchemy import (
     CTE,
     BigInteger,
     ColumnElement,
+    FromClause,
     Select,
     Update,
     any_,
@@ -47,25 +49,24 @@ from headgate.queries.gate.walk import (
 from headgate.queries.literals import always, never, number, word
 from headgate.tables import concurrency_limit, job
 
-_SPARE: Final = 2
+STAND_BY: Final = 2
+"""How many lanes more than jobs are taken, as some will turn out to be drained or busy."""
 
 
 @cache
-def fast(*, weighted: bool) -> Update:
-    """Claims up to `capacity` jobs of the highest priority level of each queue.
+def fast() -> Update:
+    """Claims up to `capacity` jobs of the highest priority level of each queue, and returns
+    `queue_weight` behind the columns of the claim.
 
     Claims nothing while a ceiling lies on one of the queues, a bucket on a class that it meets, or
     several lanes belong to one partition, which would get several shares.
-    `weighted` shares the capacity between several queues, and returns `queue_weight` behind the
-    columns of the claim.
     """
     level = materialized(_levels(), "level")
-    share = materialized(_shares(level), "share") if weighted else None
+    share = materialized(_shares(level), "share")
     lane = materialized(_lanes(level, share), "lane")
-    chosen = materialized(_draw(lane), "chosen")
-    claimed = claim(select(chosen.c.address).scalar_subquery(), read(clock(), "now_ms"), number(0))
-    if not weighted:
-        return claimed
+    limited = select(number(1)).where(concurrency_limit.c.queue == any_(QUEUES))
+    chosen = draw_in_turn(lane, [lane.c.position, lane.c.place], ~exists(limited))
+    claimed = claim(chosen.scalar_subquery(), read(clock(), "now_ms"), number(0))
     of_queue = select(level.c.weight).where(level.c.queue == job.c.queue).scalar_subquery()
     return claimed.returning(of_queue.label("queue_weight"))
 
@@ -100,15 +101,11 @@ def _shares(level: CTE) -> Select[Any]:
     return select(won.c.queue, func.count().label("jobs")).group_by(won.c.queue)
 
 
-def _lanes(level: CTE, share: CTE | None) -> Select[Any]:
-    """The next lanes of each level, and how many jobs each may give: equal parts of the share,
-    the odd ones to the first. Lanes beyond the share stand by with one job each.
-    """
-    jobs: ColumnElement[int] = CAPACITY if share is None else share.c.jobs
-    source = level if share is None else level.join(share, share.c.queue == level.c.queue)
-    outer = (level,) if share is None else (level, share)
+def _lanes(level: CTE, share: CTE) -> Select[Any]:
+    """The next lanes of each level, and how many jobs each may give."""
+    wanted = share.c.jobs + number(STAND_BY)
     arms = (
-        ring(level, pool, jobs + number(_SPARE), behind=behind).correlate(*outer)
+        ring(level.c, pool, wanted, behind=behind).correlate(level, share)
         for behind in (True, False)
         for pool in (word(""), WORKER)
     )
@@ -123,37 +120,49 @@ def _lanes(level: CTE, share: CTE | None) -> Select[Any]:
             func.coalesce(same, never()).label("shared"),
         )
         .order_by(*order)
-        .limit(jobs + number(_SPARE))
-        .correlate(*outer)
+        .limit(wanted)
+        .correlate(level, share)
         .lateral("found")
     )
-    parts = func.least(found.c.found, jobs, type_=BigInteger)
-    odd = case((found.c.place <= jobs % parts, number(1)), else_=number(0))
-    return select(level.c.position, found, (jobs // parts + odd).label("allotment")).select_from(
-        source.join(found, always())
-    )
+    return select(
+        level.c.position, found, allotment(share.c.jobs, found).label("allotment")
+    ).select_from(level.join(share, share.c.queue == level.c.queue).join(found, always()))
 
 
-def _draw(lane: CTE) -> Select[Any]:
-    """Locks the oldest jobs of one lane after the other until the capacity is reached."""
+def allotment(jobs: ColumnElement[int], lane: FromClause) -> ColumnElement[int]:
+    """How many of these jobs a lane at its `place` among those `found` may give: equal parts, the
+    odd ones to the first. Lanes beyond stand by with one job each.
+    """
+    parts = func.least(lane.c.found, jobs, type_=BigInteger)
+    odd = case((lane.c.place <= jobs % parts, number(1)), else_=number(0))
+    return jobs // parts + odd
+
+
+def draw_in_turn(
+    lane: CTE,
+    order: Sequence[ColumnElement[Any]],
+    *guards: ColumnElement[bool],
+    known: Mapping[str, ColumnElement[Any]] | None = None,
+) -> Select[Any]:
+    """Locks the oldest jobs of one lane after the other until the capacity is reached, and returns
+    their addresses; nothing if a lane is of a class that has a bucket, or shares its partition.
+    Columns that are `known` to be the same in all lanes need not be read from them.
+    """
     # The offset keeps the order, in which the lazy join below then works.
-    turn = select(lane).order_by(lane.c.position, lane.c.place).offset(number(0)).subquery("turn")
+    turn = select(lane).order_by(*order).offset(number(0)).subquery("turn")
     waiting = job.alias("waiting")
+    columns: dict[str, Any] = {**dict(turn.c), **(known or {})}
     drawn = (
-        next_jobs(waiting, turn.c, ADDRESS.label("address"))
+        next_jobs(waiting, columns, ADDRESS.label("address"))
         .limit(turn.c.allotment)
         .with_for_update(skip_locked=True, of=waiting)
         .correlate(turn)
         .lateral("drawn")
     )
-    one = number(1)
+    shared = select(number(1)).where(lane.c.shared)
     return (
         select(drawn.c.address)
         .select_from(turn.join(drawn, always()))
-        .where(
-            ~exists(select(one).where(concurrency_limit.c.queue == any_(QUEUES))),
-            ~any_bucket(lane),
-            ~exists(select(one).where(lane.c.shared)),
-        )
+        .where(*guards, ~any_bucket(lane), ~exists(shared))
         .limit(CAPACITY)
     )

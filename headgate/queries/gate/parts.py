@@ -16,6 +16,7 @@ from sqlalchemy import (
     bindparam,
     func,
     literal_column,
+    or_,
     select,
     update,
 )
@@ -115,17 +116,18 @@ def next_jobs(waiting: FromClause, lane: Lane, *columns: Any) -> Select[Any]:
     """The jobs that wait in a lane, first come first served, without the quarantined ones."""
     # Neither EXISTS, which may become a scan of the table, nor equality, for which an index may be
     # read whole that has the column in second place: only one index has this order.
-    quarantined = (
-        select(number(1))
-        .where(quarantine.c.fingerprint.between(waiting.c.fingerprint, waiting.c.fingerprint))
-        .order_by(quarantine.c.fingerprint)
-        .scalar_subquery()
-    )
+    one = select(number(1)).select_from(quarantine).order_by(quarantine.c.fingerprint)
+    own = quarantine.c.fingerprint.between(waiting.c.fingerprint, waiting.c.fingerprint)
+    # Mostly there are none at all, which is found out once.
+    some = one.where(quarantine.c.fingerprint >= word("")).limit(number(1)).scalar_subquery()
+    quarantined = one.where(own).scalar_subquery()
     return (
         select(*columns)
         .select_from(waiting)
         .where(
-            *is_lane(waiting, lane), is_state(waiting.c.state, "available"), quarantined.is_(None)
+            *is_lane(waiting, lane),
+            is_state(waiting.c.state, "available"),
+            or_(some.is_(None), quarantined.is_(None)),
         )
         .order_by(waiting.c.scheduled_at_ms, waiting.c.id)
     )

@@ -142,21 +142,21 @@ def next_level(
 
 
 def ring(
-    level: FromClause, sticky_worker: ColumnElement[str], limit: ColumnElement[int], *, behind: bool
+    level: Any, sticky_worker: ColumnElement[str], limit: ColumnElement[int], *, behind: bool
 ) -> Select[Any]:
-    """The lanes of a level `behind` its cursor, or up to it."""
+    """The lanes of a level, given by its columns, `behind` its cursor or up to it."""
     entry = active_partition.alias()
     place = tuple_(entry.c.partition_key, entry.c.rate_class)
-    cursor = tuple_(level.c.cursor_partition_key, level.c.cursor_rate_class)
+    cursor = tuple_(level.cursor_partition_key, level.cursor_rate_class)
     return (
         select(
             *(entry.c[name] for name in LANE),
             number(0 if behind else 1).label("segment"),
         )
         .where(
-            entry.c.queue == level.c.queue,
+            entry.c.queue == level.queue,
             entry.c.sticky_worker == sticky_worker,
-            entry.c.priority == level.c.priority,
+            entry.c.priority == level.priority,
             place > cursor if behind else place <= cursor,
         )
         .order_by(entry.c.partition_key, entry.c.rate_class)
@@ -167,7 +167,7 @@ def ring(
 def end_of_ring(level: CTE, *, behind: bool) -> Select[Any]:
     """The last lane of a side that is looked at, if the side has so many."""
     return (
-        ring(level, level.c.sticky_worker, number(1), behind=behind)
+        ring(level.c, level.c.sticky_worker, number(1), behind=behind)
         .offset(number(RING - 1))
         .correlate(level)
     )
@@ -230,10 +230,12 @@ def lanes(level: CTE, *is_open: LaneCondition) -> Select[Any]:
     arms = []
     for behind in (True, False):
         if not is_open:
-            arms.append(ring(level, level.c.sticky_worker, wanted, behind=behind).correlate(level))
+            arms.append(
+                ring(level.c, level.c.sticky_worker, wanted, behind=behind).correlate(level)
+            )
             continue
         entry = (
-            ring(level, level.c.sticky_worker, number(RING), behind=behind)
+            ring(level.c, level.c.sticky_worker, number(RING), behind=behind)
             .correlate(level)
             .lateral("entry")
         )
