@@ -1,7 +1,8 @@
 """What one admission is made of: the call, the report on it, and what is remembered of the last."""
 
-import secrets
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +25,8 @@ _SHORTCUT_MEMORY: Final = 16
 # After so many calls the way to go is chosen anew.
 _SURVEY_INTERVAL: Final = 64
 
+_AGE: Final = attrgetter("scheduled_at_ms")
+_PRIORITY: Final = attrgetter("priority")
 _FIELDS: Final = len(Claim.__struct_fields__)
 
 
@@ -80,7 +83,7 @@ class Call:
         self.queues = sorted(set(queues))
         self.wanted = capacity
         self.claims: list[Claim] = []
-        self._lease = {"new_lease_id": secrets.token_hex(16), "lease_ms": lease_ms}
+        self._lease = {"new_lease_id": os.urandom(16).hex(), "lease_ms": lease_ms}
 
     def parameters(self, **others: Any) -> dict[str, Any]:
         return {
@@ -201,5 +204,7 @@ def claim_of(row: Row) -> Claim:
     return claim
 
 
-def precedence(claim: Claim) -> tuple[int, int]:
-    return -claim.priority, claim.scheduled_at_ms
+def in_order(claims: list[Claim]) -> None:
+    """Sorts by priority, then by age."""
+    claims.sort(key=_AGE)
+    claims.sort(key=_PRIORITY, reverse=True)

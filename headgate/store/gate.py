@@ -1,6 +1,7 @@
 """The gate's driver: which statement when, and what to do when one comes short."""
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from random import random
 from typing import Any, Final
@@ -22,7 +23,7 @@ from headgate.queries.gate.turns import turns
 from headgate.queries.gate.walk import ANY_PRIORITY
 from headgate.queries.lanes import LANE
 from headgate.queries.settings import local_settings
-from headgate.store.admissions import Call, Memory, Report, decode_report, precedence
+from headgate.store.admissions import Call, Memory, Report, decode_report, in_order
 from headgate.store.database import Database, Row, Session
 from headgate.store.lanes import LaneKey, lane_key, prune
 from headgate.store.rotation import Rotation, StopAt
@@ -34,7 +35,6 @@ _CALLERS_KEPT: Final = 256
 # Of a level, for what is done beside the admission.
 _LANES: Final = 100
 _UPKEEP_INTERVAL_S: Final = 1.0
-_UNWEIGHTED: Final[Mapping[str, float]] = {}
 
 
 class Gate:
@@ -71,7 +71,7 @@ class Gate:
             if not call.claims:
                 raise
         memory.ended(call.wanted > 0)
-        call.claims.sort(key=precedence)
+        in_order(call.claims)
         return call.claims
 
     async def refill_ms(self, worker: str, queues: Sequence[str]) -> int | None:
@@ -143,10 +143,12 @@ class Gate:
     async def _shared(self, call: Call, memory: Memory) -> None:
         """Takes equal shares of the highest level of each queue, if no policy is in the way."""
         if memory.level is not None:
-            turn = self._rotation.turn(call.queues[0], memory.level)
+            level = (call.queues[0], memory.level)
+            turn = self._rotation.turn(*level)
             claims = call.take(await self._database.fetch(turns(), call.parameters(**turn)))
             if claims:
-                self._book(claims)
+                self._rotation.charge({call.queues[0]: len(claims)}, {})
+                self._rotation.serve(level, [claim.partition_key for claim in claims])
                 return
         parameters = call.parameters(**self._rotation.parameters(call.queues))
         rows = await self._database.fetch(fast(), parameters)
@@ -155,12 +157,9 @@ class Gate:
         memory.met(call.queues, claims)
 
     def _book(
-        self,
-        claims: Sequence[Claim],
-        weights: Mapping[str, float] = _UNWEIGHTED,
-        stops: Iterable[StopAt] = (),
+        self, claims: Sequence[Claim], weights: Mapping[str, float], stops: Iterable[StopAt] = ()
     ) -> None:
-        self._rotation.charge(claims, weights)
+        self._rotation.charge(Counter([claim.queue for claim in claims]), weights)
         self._rotation.advance(claims, stops)
 
     async def _full(self, call: Call, memory: Memory, *, brief: bool = False) -> None:

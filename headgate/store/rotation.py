@@ -6,7 +6,7 @@ turns in the order of their keys, from a cursor on.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -68,10 +68,12 @@ class Rotation:
             "cursor_rate_class": rate_class,
         }
 
-    def charge(self, claims: Iterable[Claim], weights: Mapping[str, float]) -> None:
-        """Moves the queues that were served ahead in the race, the others fall behind."""
+    def charge(self, served: Mapping[str, int], weights: Mapping[str, float]) -> None:
+        """Moves the queues that were served so many jobs ahead in the race; the others fall
+        behind.
+        """
         before = self._frontier
-        for queue, jobs in Counter([claim.queue for claim in claims]).items():
+        for queue, jobs in served.items():
             weight = weights.get(queue, 1.0)
             # As in the statements: whoever had no work starts one job behind the frontier.
             start = max(self._finish_tags.get(queue, 0.0), self._frontier - 1 / weight)
@@ -83,21 +85,28 @@ class Rotation:
             self.moved.update(near)
 
     def advance(self, claims: Iterable[Claim], stops: Iterable[StopAt]) -> None:
-        """Moves the cursor of each level behind the partition that was served last.
-
-        That is the last one of the last round, so those that got a job less come first next time.
-        Where the walk stopped among the lanes of that very partition, it goes on there.
-        """
+        """Moves the cursors of all levels that were served, as `serve` does."""
         stopped = self._nearest(stops)
         served: defaultdict[Level, list[str]] = defaultdict(list)
         for claim in claims:
             served[claim.queue, claim.priority].append(claim.partition_key)
         for level, keys in served.items():
+            self.serve(level, keys, stopped.get(level))
+
+    def serve(self, level: Level, keys: Sequence[str], stop: Place | None = None) -> None:
+        """Moves the cursor of a level behind the partition that was served last: one of `keys`,
+        which has the partition of each job.
+
+        That is the last one of the last round, so those that got a job less come first next time.
+        Where the walk stopped among the lanes of that very partition, it goes on there.
+        """
+        last_round: Collection[str] = set(keys)
+        if len(last_round) < len(keys):
             jobs = Counter(keys)
             rounds = max(jobs.values())
-            last = self._last(level, [key for key, count in jobs.items() if count == rounds])
-            stop = stopped.get(level)
-            self._move(level, stop if stop and stop[0] == last else (last, _END))
+            last_round = [key for key, count in jobs.items() if count == rounds]
+        last = self._last(level, last_round)
+        self._move(level, stop if stop and stop[0] == last else (last, _END))
 
     def skip(self, stops: Iterable[StopAt]) -> None:
         """Lets each level go on behind what was walked in vain."""
@@ -137,7 +146,7 @@ class Rotation:
         queue, priority = level
         return self._cursors[queue].get(priority, ("", ""))
 
-    def _last(self, level: Level, keys: Sequence[str]) -> str:
+    def _last(self, level: Level, keys: Collection[str]) -> str:
         """The one whose turn comes last, seen from the cursor."""
         key, rate_class = self._cursor(level)
         before = [each for each in keys if each < key or (each == key and rate_class >= _END)]

@@ -130,8 +130,7 @@ def test_queues_with_work_get_their_share(
         for _ in range(capacity):
             name = min(ready, key=lambda q: start[q] + (taken[q] + 1) / weight_of[q])
             taken[name] += 1
-        claims = [Served(queue=name) for name, jobs in taken.items() for _ in range(jobs)]
-        rotation.charge(cast("list[Claim]", claims), weight_of)
+        rotation.charge({name: jobs for name, jobs in taken.items() if jobs}, weight_of)
         for name, jobs in taken.items():
             got[name] += jobs
     if len(capacities) > idle_until:
