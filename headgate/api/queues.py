@@ -109,6 +109,10 @@ class QueueDeletionBody(msgspec.Struct, kw_only=True, frozen=True):
     operation_id: str
 
 
+class QueuesQuery(PageQuery, kw_only=True, frozen=True):
+    queue: Annotated[str | None, Meta(description="Only the queue of this name.")] = None
+
+
 class HistoryQuery(msgspec.Struct, kw_only=True, frozen=True):
     since_ms: Annotated[I64, Meta(description="From when on, in milliseconds since the epoch.")] = 0
     bucket_ms: Annotated[
@@ -132,13 +136,13 @@ class HistoryQuery(msgspec.Struct, kw_only=True, frozen=True):
     ),
     BAD_LIMIT,
 )
-async def list_queues(request: ApiRequest, query: PageQuery) -> Response:
+async def list_queues(request: ApiRequest, query: QueuesQuery) -> Response:
     """List queues.
 
     Those that have jobs, those that something is set on, and those that worked in the last hour.
     Rates are jobs per second. `time_to_drain_ms` null means that a queue with a backlog grows.
     """
-    return page_response(await request.store.queues.page(query.page))
+    return page_response(await request.store.queues.page(query.page, query.queue))
 
 
 @operation(

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Select,
     Text,
     and_,
+    bindparam,
     cast,
     func,
     null,
@@ -48,8 +49,9 @@ _BASE_ROWS: Final = len(LIVE) * (MAX_PARTITIONS + 1)
 
 
 @cache
-def queue_statistics() -> Executable:
-    """A row for each queue of the page from `page_offset` on, up to `page_size`, by name.
+def queue_statistics(*, one_queue: bool) -> Executable:
+    """A row for each queue of the page from `page_offset` on, up to `page_size`, by name; with
+    `one_queue` for `wanted_queue` alone.
 
     `elapsed_ms` is the time in which `arrived` and `completed` were counted: the current minute and
     the one before. Columns that begin with `noisy_` are of the noisy partitions together,
@@ -61,9 +63,11 @@ def queue_statistics() -> Executable:
     entries = unfolded()
     counts = materialized(counted(entries), "counts")
     names = known_queues(counts, entries).subquery("names")
+    listed = select(names.c.queue)
+    if one_queue:
+        listed = listed.where(names.c.queue == bindparam("wanted_queue", type_=Text))
     queue = materialized(
-        select(names.c.queue).order_by(names.c.queue).offset(page_offset()).limit(page_size()),
-        "queue",
+        listed.order_by(names.c.queue).offset(page_offset()).limit(page_size()), "queue"
     )
     flow = materialized(_unfolded_flow(queue, entries, clock), "flow")
     totals = _totals(queue, counts).subquery("totals")

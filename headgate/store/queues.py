@@ -46,12 +46,21 @@ class Queues:
     def __init__(self, database: Executor) -> None:
         self._database = database
 
-    async def page(self, request: PageRequest) -> Page[QueueStatistics]:
-        """A page of all queues by name: those with jobs, and those that something is set on.
+    async def page(self, request: PageRequest, queue: str | None = None) -> Page[QueueStatistics]:
+        """A page of all queues by name: those with jobs, and those that something is set on. With
+        `queue` that one alone, if it is among them.
 
         Raises `InvalidRequest`.
         """
-        rows = await self._database.fetch(queue_statistics(), request.parameters())
+        parameters = request.parameters()
+        if queue is None:
+            rows = await self._database.fetch(queue_statistics(one_queue=False), parameters)
+        elif is_storable(queue):
+            rows = await self._database.fetch(
+                queue_statistics(one_queue=True), {**parameters, "wanted_queue": queue}
+            )
+        else:
+            rows = []
         return request.page([_statistics(row) for row in rows])
 
     async def counts(self, queue: str | None = None) -> StateCounts:

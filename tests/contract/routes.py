@@ -43,7 +43,7 @@ ROUTES: Final[Mapping[str, tuple[Bound, tuple[str, ...]]]] = {
     "read_operation": (Bound(20), ("/operations/operation",)),
     "list_queues": (
         Bound(120_000, "1,000 partitions of each queue"),
-        ("/queues", "/queues?limit=20", "/queues?limit=20&cursor=150"),
+        ("/queues", "/queues?limit=20", "/queues?limit=20&cursor=150", "/queues?queue=q000"),
     ),
     "read_queue_history": (
         Bound(1_000),

@@ -1,6 +1,7 @@
 """Queues beyond the shared cases: what is set is what is read, and how a queue ends."""
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -10,10 +11,8 @@ from tests.contract.jobs import enqueue
 
 
 async def queue(client: Client, name: str) -> dict[str, Any]:
-    for found in (await client.get("/queues")).json():
-        if found["queue"] == name:
-            return dict(found)
-    raise AssertionError(f"{name} is not listed")
+    (found,) = (await client.get(f"/queues?queue={quote(name)}")).json()
+    return dict(found)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +39,19 @@ async def test_a_limit_is_as_wide_as_its_column(client: Client) -> None:
         gone = await client.request("DELETE", "/queues/q/enqueue-limit")
         assert (gone.status, gone.body) == (204, b"")
     assert (await queue(client, "q"))["max_unfinished_jobs"] is None
+
+
+async def test_one_of_them_is_told_alone(client: Client) -> None:
+    names = ["a", "a/b?c=d&e", "b"]
+    for number, name in enumerate([*names, "a"]):
+        await enqueue(client, f"job-{number}", queue=name)
+    await client.request("POST", "/queues/b/pause")
+    found = [await queue(client, name) for name in names]
+    assert [each["queue"] for each in found] == names
+    assert [each["unfinished_jobs"] for each in found] == [2, 1, 1]
+    assert [each["paused"] for each in found] == [False, False, True]
+    for name in ("nobody", "A", "a%", "", "a\0"):
+        assert (await client.get(f"/queues?queue={quote(name)}")).json() == []
 
 
 async def test_rows_that_cannot_be_are_not_begun(client: Client) -> None:

@@ -13,25 +13,14 @@ export const title = ({ path }) => `Queue ${path[1]}`;
 export function load(asked) {
 	const { path, get, page } = asked;
 	return together({
-		queue: one(path[1], page),
+		queue: page(["queues"], { queue: path[1], cursor: undefined }),
 		blocked: get([...path, "blocked"]),
 		traffic: history(asked, [...path, "history"]),
 		partitions: page(["partitions"], { queue: path[1] }),
 	});
 }
 
-async function one(queue, page) {
-	let cursor = 0;
-	do {
-		const list = await page(["queues"], { limit: 200, cursor });
-		const found = list.items.find((each) => each.queue === queue);
-		if (found) return found;
-		cursor = list.next;
-	} while (cursor);
-	return null;
-}
-
-export function draw({ queue, blocked, partitions, traffic }, { local }) {
+export function draw({ queue: { items: [queue] }, blocked, partitions, traffic }, { local }) {
 	if (!queue) return empty("There is no such queue", "Nothing is in it, and nothing is set on it.");
 	const states = Object.entries(queue.by_state).sort((a, b) => b[1] - a[1]);
 	const sum = Math.max(1, partitions.items.reduce((all, each) => all + each.waiting, 0));
