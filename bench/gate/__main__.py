@@ -1,8 +1,9 @@
 """`python -m bench.gate [--quick] [--json]`: the gate beside a plain SKIP LOCKED dequeue.
 
 The first lines compare claims per second of `Store.gate.admit` with those of a plain dequeue that
-knows no policy and returns the same columns: two copies of one backlog on one server, call by call
-in turns, and what was taken is completed in between. A ratio of one means that admission is free.
+knows no policy and returns the same columns, through the same connections and as the same claims:
+two copies of one backlog on one server, call by call in turns, and what was taken is completed in
+between. A ratio of one means that admission is free.
 
 The other lines compare the cost of one statement on a large backlog (`ours`) with that on a small
 one (`other`): a ratio of one means that size does not matter.

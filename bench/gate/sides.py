@@ -4,14 +4,11 @@ import random
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
-
-import asyncpg
 
 from bench.gate.workloads import PLAIN
-from headgate.model.job import Acknowledgement, Lease
+from headgate.model.job import Acknowledgement, Claim
 from headgate.model.lifecycle import Outcome
-from headgate.store.database import GATE_SETTINGS
+from headgate.store.admissions import claim_of
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 
@@ -19,51 +16,47 @@ LEASE_MS = 600_000
 WARM_UP = 8
 
 
-class OurSide:
-    """`admit` of the store, as a worker calls it."""
+class Side:
+    """One way to the next jobs: connections and claims are those of the gate on both."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    async def take(self, capacity: int) -> Sequence[Any]:
+    async def take(self, capacity: int) -> Sequence[Claim]:
+        raise NotImplementedError
+
+
+class OurSide(Side):
+    """`admit` of the store, as a worker calls it."""
+
+    async def take(self, capacity: int) -> Sequence[Claim]:
         return await self.store.gate.admit("worker", ["default"], capacity, LEASE_MS)
 
-    def leases(self, claims: Sequence[Any]) -> list[Lease]:
-        return [claim.lease for claim in claims]
 
+class PlainSide(Side):
+    """One statement that knows no policy."""
 
-class PlainSide:
-    """One prepared statement on a connection with the settings of the gate's."""
-
-    def __init__(self, store: Store, statement: Any) -> None:
-        self.store = store
-        self._statement = statement
-
-    async def take(self, capacity: int) -> Sequence[Any]:
-        rows: list[Any] = await self._statement.fetch(
-            "default", capacity, "lease", LEASE_MS, "worker"
+    async def take(self, capacity: int) -> Sequence[Claim]:
+        rows = await self.store.hot_path.fetch(
+            PLAIN,
+            {
+                "queue": "default",
+                "capacity": capacity,
+                "lease_id": "lease",
+                "lease_ms": LEASE_MS,
+                "worker": "worker",
+            },
         )
-        return rows
-
-    def leases(self, rows: Sequence[Any]) -> list[Lease]:
-        return [Lease(row["ulid"], row["lease_id"], row["fence"]) for row in rows]
-
-
-Side = OurSide | PlainSide
+        return [claim_of(row) for row in rows]
 
 
 @asynccontextmanager
-async def opened(our_dsn: str, plain_dsn: str) -> AsyncIterator[tuple[OurSide, PlainSide]]:
-    settings = {**GATE_SETTINGS, "jit": "off"}
-    connection = await asyncpg.connect(plain_dsn, server_settings=settings)
-    try:
-        async with (
-            Store(StoreSettings(dsn=our_dsn)) as ours,
-            Store(StoreSettings(dsn=plain_dsn)) as plain,
-        ):
-            yield OurSide(ours), PlainSide(plain, await connection.prepare(PLAIN))
-    finally:
-        await connection.close()
+async def opened(our_dsn: str, plain_dsn: str) -> AsyncIterator[tuple[Side, Side]]:
+    async with (
+        Store(StoreSettings(dsn=our_dsn)) as ours,
+        Store(StoreSettings(dsn=plain_dsn)) as plain,
+    ):
+        yield OurSide(ours), PlainSide(plain)
 
 
 async def claims_per_second(
@@ -85,10 +78,7 @@ async def _round(sides: Sequence[Side], capacity: int, calls: int) -> list[float
             seconds[place] += time.perf_counter() - started
             taken[place] += len(jobs)
             await side.store.leases.acknowledge(
-                [
-                    Acknowledgement(lease=lease, outcome=Outcome.SUCCESS)
-                    for lease in side.leases(jobs)
-                ]
+                [Acknowledgement(lease=job.lease, outcome=Outcome.SUCCESS) for job in jobs]
             )
     assert min(taken) > 0, "the backlog is too small for this bench"
     return [jobs / spent for jobs, spent in zip(taken, seconds, strict=True)]

@@ -4,6 +4,7 @@ from typing import Any
 
 import asyncpg
 import msgspec
+from sqlalchemy import text
 
 from headgate.store.migration import upgrade
 
@@ -94,17 +95,18 @@ async def _fill(connection: Any, workload: Workload, rows: int) -> None:
     await connection.execute("VACUUM ANALYZE")
 
 
-PLAIN = """
-UPDATE headgate_job SET state = 'running', lease_id = $3, claimed_by = $5, fence = fence + 1,
+PLAIN = text("""
+UPDATE headgate_job SET state = 'running', lease_id = CAST(:lease_id AS text),
+  claimed_by = :worker, fence = fence + 1,
   claimed_at_ms = (extract(epoch from clock_timestamp()) * 1000)::bigint,
-  lease_expires_at_ms = (extract(epoch from clock_timestamp()) * 1000)::bigint + $4
+  lease_expires_at_ms = (extract(epoch from clock_timestamp()) * 1000)::bigint + :lease_ms
 WHERE id = ANY (ARRAY(
-  SELECT id FROM headgate_job WHERE queue = $1 AND state = 'available'
-  ORDER BY priority DESC, scheduled_at_ms, id LIMIT $2 FOR UPDATE SKIP LOCKED))
+  SELECT id FROM headgate_job WHERE queue = :queue AND state = 'available'
+  ORDER BY priority DESC, scheduled_at_ms, id LIMIT :capacity FOR UPDATE SKIP LOCKED))
 RETURNING ulid, lease_id, fence, lease_expires_at_ms, claimed_at_ms, kind, schema_version, payload,
   queue, partition_key, rate_class, weight, fingerprint, priority, attempt, crash_attempt,
   max_attempts, enqueued_at_ms, scheduled_at_ms, timeout_ms, deadline_ms, retention_ms, headers,
   checkpoint, cp_cursor, periodic_schedule_id, periodic_tick_ms, sticky_worker
-"""
+""")
 """What a queue without policies does, with the index it would have: the oldest jobs of the highest
 priority, and the same columns."""
