@@ -187,7 +187,11 @@ class Task(Generic[Payload]):
         """
         encoded = self._codec.encode(self.kind, payload)
         fields = {**self._defaults, **envelope_fields(options)} if options else self._defaults
-        job = Envelope(kind=self.kind, schema_version=self.version, payload=encoded, **fields)
+        if fields:
+            job = Envelope(kind=self.kind, schema_version=self.version, payload=encoded, **fields)
+        else:
+            # What most jobs are; a call with keywords from a dict takes twice as long.
+            job = Envelope(kind=self.kind, schema_version=self.version, payload=encoded)
         return job if self._encryption is None else _sealed(job, self._encryption)
 
     async def enqueue(

@@ -5,6 +5,7 @@ Types are the wire's business: whoever builds an `Envelope` gives a text where a
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -133,20 +134,24 @@ def prepare_batch(envelopes: Sequence[Envelope]) -> tuple[list[Envelope], bool]:
 
 
 def _all_may_enter(plain: Sequence[Envelope]) -> bool:
-    """Judges plain jobs together, one of each kind and queue for all. What is wrong with them is
-    told by who judges them one by one.
-    """
+    """Judges plain jobs together. What is wrong with them is told by who judges them one by one."""
     lengths = [len(envelope.payload) for envelope in plain]
     if not lengths or max(lengths) > MAX_PAYLOAD_BYTES or sum(lengths) > MAX_BATCH_BYTES:
         return False
     try:
-        for envelope in {(each.kind, each.queue): each for each in plain}.values():
-            if not envelope.queue:
+        for kind, queue in {(envelope.kind, envelope.queue) for envelope in plain}:
+            if not queue:
                 return False
-            _judge(envelope, 0)
+            _judge_names_of_plain(kind, queue)
     except InvalidRequest:
         return False
     return True
+
+
+@lru_cache(maxsize=1024)
+def _judge_names_of_plain(kind: str, queue: str) -> None:
+    """Both come again with every job; those that passed are remembered."""
+    _judge(Envelope(kind=kind, queue=queue), 0)
 
 
 def _judge_each(envelopes: Sequence[Envelope]) -> bool:

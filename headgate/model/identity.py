@@ -35,19 +35,14 @@ class _IdSource:
             if now > self._milliseconds:
                 self._milliseconds = now
                 self._number = self._random.getrandbits(_RANDOM_BITS)
-            number, draw = self._number, self._random.getrandbits
+            # A step of random size keeps two processes that drew neighbouring numbers from walking
+            # in each other's footsteps.
+            step = self._random.getrandbits(_STEP_BITS) + 1
+            while (self._number + step * count) >> _RANDOM_BITS:
+                self._next_millisecond()
+            first, self._number = self._number + step, self._number + step * count
             prefix = f"hg{self._milliseconds:012x}"
-            taken = []
-            for _ in range(count):
-                # Steps of random size keep two processes that drew neighbouring numbers from
-                # walking in each other's footsteps.
-                number += draw(_STEP_BITS) + 1
-                if number >> _RANDOM_BITS:
-                    self._next_millisecond()
-                    number, prefix = self._number, f"hg{self._milliseconds:012x}"
-                taken.append(f"{prefix}{number:09x}")
-            self._number = number
-            return taken
+            return [f"{prefix}{number:09x}" for number in range(first, self._number + 1, step)]
 
     def _next_millisecond(self) -> None:
         self._milliseconds += 1

@@ -68,7 +68,7 @@ class RequestKey(msgspec.Struct, frozen=True):
     key: str
 
 
-class Enqueued(msgspec.Struct, frozen=True):
+class Enqueued(msgspec.Struct, frozen=True, gc=False):
     """Where an enqueue ended. `replayed`: an earlier request of the same key made this job."""
 
     id: str

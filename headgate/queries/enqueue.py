@@ -8,6 +8,7 @@ queue, an id or key that exists); `enqueue_obstacles` then finds out what it was
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
@@ -124,11 +125,19 @@ PLAIN: Final = (
 )
 
 
-def batch_rows(names: Iterable[str], alias: str, *, numbered: bool = False) -> TableValuedAlias:
-    """The arrays of these inputs as rows, in their order; with their `position` on demand."""
+def batch_rows(
+    names: Iterable[str],
+    alias: str,
+    *,
+    numbered: bool = False,
+    apart: Mapping[str, ColumnElement[Any]] = MappingProxyType({}),
+) -> TableValuedAlias:
+    """The arrays of these inputs as rows, in their order; with their `position` on demand. What is
+    not sent as an array has its expression in `apart`.
+    """
     names = list(names)
     return (
-        func.unnest(*(batch_array(name, INPUTS[name].type) for name in names))
+        func.unnest(*(apart.get(name, batch_array(name, INPUTS[name].type)) for name in names))
         .table_valued(
             *(column(name, INPUTS[name].type) for name in names),
             with_ordinality="position" if numbered else None,

@@ -5,7 +5,15 @@ the database: what clashes is left out by the statement and then looked up, beca
 abort the caller's transaction. What must be undone in part stands behind a savepoint.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
 
@@ -31,7 +39,7 @@ from headgate.queries.enqueue import (
     SHAREABLE,
     insert_jobs,
 )
-from headgate.queries.enqueue_lane import FITTING, insert_in_lane
+from headgate.queries.enqueue_lane import FITTING, JOINABLE, JOINT, insert_in_lane
 from headgate.queries.enqueue_obstacles import (
     existing_jobs,
     find_request,
@@ -71,13 +79,13 @@ _encode_json: Final = msgspec.json.Encoder().encode
 
 
 class Batch:
-    """Prepared envelopes as the arrays of a statement.
-
-    `plain` ones say nothing optional, so nobody need look for it.
-    """
+    """Prepared envelopes as the inputs of a statement."""
 
     def __init__(
-        self, envelopes: Sequence[Envelope], generated: frozenset[int], *, plain: bool = False
+        self,
+        envelopes: Sequence[Envelope],
+        generated: Collection[int],
+        columns: "Iterable[_Column] | None" = None,
     ) -> None:
         self.envelopes = envelopes
         # Positions whose id is ours to change; the others were chosen by the caller.
@@ -86,7 +94,7 @@ class Batch:
         given: set[str] = set()
         shared: set[str] = set()
         size = len(envelopes)
-        for name, default, values in _plain(envelopes) if plain else _columns(envelopes):
+        for name, default, values in columns or _columns(envelopes):
             if name not in REQUIRED:
                 if values.count(default) == size:
                     continue
@@ -105,7 +113,7 @@ class Batch:
         """Judges the envelopes and takes them up. Raises what `prepare` raises."""
         prepared, plain = prepare_batch(envelopes)
         if plain:
-            return cls(prepared, frozenset(range(len(prepared))), plain=True)
+            return cls(prepared, range(len(prepared)), _plain(prepared))
         generated = frozenset(
             position for position, envelope in enumerate(envelopes) if not envelope.id
         )
@@ -115,6 +123,17 @@ class Batch:
         """Gives a job another id. Only for a generated one, which nobody has seen yet."""
         self.envelopes[position].id = new_job_id()
         self.parameters["id_array"] = [envelope.id for envelope in self.envelopes]
+
+    def join(self) -> frozenset[str]:
+        """Adds those inputs that can be as one text each; which these are."""
+        joints = len(self.envelopes) - 1
+        joined = set()
+        for name in JOINABLE if joints else ():
+            text = JOINT.join(self.parameters[f"{name}_array"])
+            if text.count(JOINT) == joints:
+                self.parameters[f"joined_{name}"] = text
+                joined.add(name)
+        return frozenset(joined)
 
     @property
     def keyed(self) -> bool:
@@ -167,8 +186,9 @@ def _columns(envelopes: Sequence[Envelope]) -> Iterator[_Column]:
             yield name, default, values
 
 
-def _plain(envelopes: Sequence[Envelope]) -> Iterator[_Column]:
-    return ((name, None, list(map(read, envelopes))) for name, read in _READERS)
+def _plain(envelopes: Sequence[Envelope]) -> list[_Column]:
+    """The same of jobs that say nothing optional, so nobody need look for it."""
+    return [(name, None, [*map(read, envelopes)]) for name, read in _READERS]
 
 
 def enqueue(batch: Batch, request: RequestKey | None = None) -> Conversation[Written]:
@@ -247,6 +267,7 @@ def short_insert(
     statement = insert_in_lane(
         batch.given,
         shared=batch.shared,
+        joined=batch.join(),
         chosen_ids=batch.chooses_ids,
         request=request is not None,
     )
