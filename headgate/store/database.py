@@ -7,7 +7,7 @@ since no statement of ours leaves session state behind; that keeps a read at one
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol, TypeVar
 
@@ -16,12 +16,12 @@ from sqlalchemy import Executable
 
 from headgate.queries.settings import array_types, local_settings
 from headgate.store.compilation import Compiler, compiler
+from headgate.store.connection import Connection, PooledConnection
 from headgate.store.failures import DRIVER_FAILURES, RETRYABLE, store_error
 from headgate.store.pool import Pool, Use
 from headgate.store.settings import StoreSettings
 
 _ATTEMPTS: Final = 5
-_STATEMENT_CACHE: Final = 256
 # The client gives up this long after the server should have: the socket is then half open.
 _GRACE_MS: Final = 5_000
 
@@ -81,13 +81,13 @@ class Session:
 
     __slots__ = ("_compile", "_connection", "_when_committed")
 
-    def __init__(self, connection: Any, compile_statement: Compiler) -> None:
+    def __init__(self, connection: Connection, compile_statement: Compiler) -> None:
         self._connection = connection
         self._compile = compile_statement
         self._when_committed: list[Callable[[], None]] = []
 
     @property
-    def connection(self) -> Any:
+    def connection(self) -> Connection:
         """The driver's own connection, for statements that are not ours."""
         return self._connection
 
@@ -95,14 +95,11 @@ class Session:
         self, statement: Executable, parameters: Mapping[str, Any] | None = None
     ) -> list[Row]:
         compiled = self._compile(statement)
-        rows: list[Row] = await self._connection.fetch(
-            compiled.sql, *compiled.arguments(parameters or {})
-        )
-        return rows
+        return await self._connection.run(compiled.sql, compiled.arguments(parameters or {}))
 
     async def write(self, statement: Executable, parameters: Mapping[str, Any]) -> int:
         compiled = self._compile(statement)
-        return await _write(self._connection, compiled.sql, compiled.arguments(parameters))
+        return await self._connection.write(compiled.sql, compiled.arguments(parameters))
 
     async def transact(self, work: "Callable[[Session], Awaitable[Result]]") -> Result:
         """Runs `work` as a part of this transaction; an error that it raises undoes that part."""
@@ -152,19 +149,17 @@ class Database:
         """
         compiled = self.compile(statement)
         arguments = compiled.arguments(parameters or {})
-
-        async def run(connection: Any) -> list[Row]:
-            rows: list[Row] = await connection.fetch(compiled.sql, *arguments)
-            return rows
-
-        return await self._run(run, transaction=self.settings.pooler)
+        return await self._run(
+            lambda connection: connection.run(compiled.sql, arguments),
+            transaction=self.settings.pooler,
+        )
 
     async def write(self, statement: Executable, parameters: Mapping[str, Any]) -> int:
         """How many rows one statement wrote that answers with none; for the rest like `fetch`."""
         compiled = self.compile(statement)
         arguments = compiled.arguments(parameters)
         return await self._run(
-            lambda connection: _write(connection, compiled.sql, arguments),
+            lambda connection: connection.write(compiled.sql, arguments),
             transaction=self.settings.pooler,
         )
 
@@ -176,7 +171,7 @@ class Database:
 
         sessions: list[Session] = []
 
-        async def run(connection: Any) -> Result:
+        async def run(connection: Connection) -> Result:
             sessions.append(Session(connection, self.compile))
             return await work(sessions[-1])
 
@@ -200,7 +195,9 @@ class Database:
         except DRIVER_FAILURES as failure:
             raise store_error(failure) from failure
 
-    async def _run(self, work: Callable[[Any], Awaitable[Result]], *, transaction: bool) -> Result:
+    async def _run(
+        self, work: Callable[[Connection], Awaitable[Result]], *, transaction: bool
+    ) -> Result:
         attempt = 1
         while True:
             try:
@@ -219,18 +216,18 @@ class Database:
             await asyncio.sleep(random.uniform(0.001, 0.005) * 2**attempt)
             attempt += 1
 
-    async def _apply_settings(self, connection: Any) -> None:
+    async def _apply_settings(self, connection: Connection) -> None:
         # Behind a transaction pooler no session is ours, so each transaction brings its settings.
         if self.settings.pooler:
             compiled = self.compile(local_settings(tuple(self._session_settings.items())))
-            await connection.fetch(compiled.sql, *compiled.arguments({}))
+            await connection.run(compiled.sql, compiled.arguments({}))
 
     def _connection(self) -> Use:
         return Use(self._pool, self.settings.connect_timeout_ms)
 
-    async def _connect(self) -> Any:
+    async def _connect(self) -> Connection:
         options = connection_options(self.settings, self._session_settings)
-        connection = await asyncpg.connect(**options)
+        connection: Connection = await asyncpg.connect(**options)
         if self.settings.pooler:
             try:
                 # The driver turns JIT off while it looks a type up, and back to what it was: not in
@@ -243,11 +240,6 @@ class Database:
         return connection
 
 
-async def _write(connection: Any, sql: str, arguments: Sequence[Any]) -> int:
-    status: str = await connection.execute(sql, *arguments)
-    return int(status.rpartition(" ")[2])
-
-
 def connection_options(
     settings: StoreSettings, session_settings: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
@@ -256,9 +248,8 @@ def connection_options(
         "dsn": settings.driver_dsn,
         "timeout": settings.connect_timeout_ms / 1000,
         "command_timeout": (settings.statement_timeout_ms + _GRACE_MS) / 1000,
-        "statement_cache_size": 0 if settings.pooler else _STATEMENT_CACHE,
-        # The driver would leave out long texts, and those are the ones that take long to plan.
-        "max_cacheable_statement_size": 0,
+        "connection_class": PooledConnection if settings.pooler else Connection,
+        **({"statement_cache_size": 0} if settings.pooler else {}),
         "server_settings": {}
         if settings.pooler
         else dict(_COMMON_SETTINGS if session_settings is None else session_settings),

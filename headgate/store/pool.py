@@ -7,6 +7,7 @@ cancellation to its next user.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -34,22 +35,28 @@ class Pool:
         self._waiting: deque[asyncio.Future[Any]] = deque()
         self._closed = False
 
+    def take(self) -> Any:
+        """A connection that is idle, if there is one, like `acquire`."""
+        if self._closed:
+            raise asyncpg.InterfaceError("the pool is closed")
+        while self._idle:
+            connection, used_at = self._idle.pop()
+            if not connection.is_closed():
+                if used_at > time.monotonic() - _IDLE_SECONDS:
+                    return connection
+                # A connection that slept for long may have died without a word.
+                connection.terminate()
+            self._room += 1
+        return None
+
     async def acquire(self, timeout_ms: int) -> Any:
         """A connection for the caller alone, to be given back with `release` or `discard`.
 
         Raises TimeoutError when none came free in time, and what connecting raises.
         """
-        if self._closed:
-            raise asyncpg.InterfaceError("the pool is closed")
-        oldest_use = asyncio.get_running_loop().time() - _IDLE_SECONDS
-        while self._idle:
-            connection, used_at = self._idle.pop()
-            if not connection.is_closed():
-                if used_at > oldest_use:
-                    return connection
-                # A connection that slept for long may have died without a word.
-                connection.terminate()
-            self._room += 1
+        connection = self.take()
+        if connection is not None:
+            return connection
         if self._room == 0:
             handed = await self._wait(timeout_ms)
             if handed is not None:
@@ -75,7 +82,7 @@ class Pool:
             if not waiter.done():
                 waiter.set_result(connection)
                 return
-        self._idle.append((connection, asyncio.get_running_loop().time()))
+        self._idle.append((connection, time.monotonic()))
 
     def discard(self, connection: Any) -> None:
         """Throws a connection away, as its state is unknown."""
@@ -137,7 +144,8 @@ class Use:
         self._timeout_ms = timeout_ms
 
     async def __aenter__(self) -> Any:
-        self._connection = await self._pool.acquire(self._timeout_ms)
+        # Mostly there is one, and nothing to wait for.
+        self._connection = self._pool.take() or await self._pool.acquire(self._timeout_ms)
         return self._connection
 
     async def __aexit__(
