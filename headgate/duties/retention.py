@@ -17,7 +17,8 @@ class Evictions:
 
     name = "retention"
     interval_ms = 1_000
-    batch = 1_000
+    # Nobody waits for it, and a claim may wait for as long as a batch has the processor.
+    batch = 200
 
     def __init__(
         self,

@@ -17,8 +17,8 @@ _MIN_LEASE_MS: Final = 5_000
 _MAX_PHASE_MS: Final = 5_000
 _RELEASE_SECONDS: Final = 0.5
 _MAX_FAULT_PAUSE_MS: Final = 60_000
-# After a full batch, a pause of this part of the time that it took.
-_PAUSE: Final = 0.5
+# After a full batch, a pause of so many times the time that it took.
+_PAUSE: Final = 1.0
 
 logger = logging.getLogger("headgate.duties")
 
@@ -31,8 +31,8 @@ def lease_ms(loop: Loop) -> int:
 async def work_off(store: Store, loop: Loop, holder: str) -> bool:
     """Runs batches until a short one; false when another process holds the duty.
 
-    Between full ones it rests and leaves the server to the work itself: a backlog may take half as
-    long again, a claim beside it may not. Raises `StoreError`.
+    Between full ones it rests and leaves the server to the work itself: a backlog may take twice as
+    long, a claim beside it may not. Raises `StoreError`.
     """
     while await store.duties.claim(loop.name, holder, lease_ms(loop)):
         began = time.monotonic()

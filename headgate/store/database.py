@@ -72,8 +72,9 @@ READ_SETTINGS: Final = {
 the planner is to read more than that and sort it, which it does where its statistics are wrong; and
 to think it all over for each request, which takes longer than most of them."""
 
-NOTIFY_SETTINGS: Final = {"synchronous_commit": "off"}
-"""A wake-up need not survive a crash of the server: polling finds the work."""
+FLEETING_SETTINGS: Final = {**READ_SETTINGS, "synchronous_commit": "off"}
+"""For what need not survive a crash of the server, so that no claim has to wait for its flush of the
+log: wake-ups, since polling finds the work, and who holds a duty, since that protects nothing."""
 
 
 class Session:

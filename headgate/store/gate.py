@@ -1,8 +1,10 @@
 """The gate's driver: which statement when, and what to do when one comes short."""
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from random import random
 from typing import Any, Final
 
@@ -48,6 +50,7 @@ class Gate:
         self._rotation = Rotation()
         self._memories: dict[tuple[str, tuple[str, ...]], Memory] = {}
         self._due: dict[str, float] = {}
+        self._recording: asyncio.Task[None] | None = None
 
     async def admit(
         self, worker: str, queues: Sequence[str], capacity: int, lease_ms: int
@@ -65,11 +68,11 @@ class Gate:
         await self._restore(call.queues)
         try:
             await self._admit(call, memory)
-            await self._record()
         except StoreError:
             # What has started must not be lost for what came after it.
             if not call.claims:
                 raise
+        self._record()
         memory.ended(call.wanted > 0)
         in_order(call.claims)
         return call.claims
@@ -93,6 +96,11 @@ class Gate:
         there are ceilings, and something waits.
         """
         return self._remember(Call(worker, queues, 1, 1)).crowded
+
+    async def close(self) -> None:
+        """Waits until what others are to know of the rotation is written."""
+        if self._recording is not None:
+            await self._recording
 
     async def _admit(self, call: Call, memory: Memory) -> None:
         """Tries the cheapest statement that may do, then the next."""
@@ -257,15 +265,24 @@ class Gate:
             for row in rows:
                 self._rotation.restore(row["queue"], row["virtual_time"], row["rotation_cursor"])
 
-    async def _record(self) -> None:
-        if self._rotation.moved and self._is_due("record"):
-            moved = sorted(self._rotation.moved)
-            lags, cursors = zip(*(self._rotation.record(queue) for queue in moved), strict=True)
-            self._rotation.moved.clear()
-            await self._database.fetch(
-                write_rotation(),
-                {"queues": moved, "virtual_times": lags, "rotation_cursors": cursors},
-            )
+    def _record(self) -> None:
+        """Lets others know of the rotation, now and then. No admission waits for that."""
+        if self._rotation.moved and self._recording is None and self._is_due("record"):
+            self._recording = asyncio.get_running_loop().create_task(self._write_rotation())
+
+    async def _write_rotation(self) -> None:
+        moved = sorted(self._rotation.moved)
+        lags, cursors = zip(*(self._rotation.record(queue) for queue in moved), strict=True)
+        self._rotation.moved.clear()
+        try:
+            # Whoever begins before the next one begins anywhere.
+            with suppress(StoreError):
+                await self._database.fetch(
+                    write_rotation(),
+                    {"queues": moved, "virtual_times": lags, "rotation_cursors": cursors},
+                )
+        finally:
+            self._recording = None
 
     def _is_due(self, upkeep: str, due: dict[str, float] | None = None) -> bool:
         """Once per interval; what is done on the side must not slow admission down."""

@@ -14,8 +14,8 @@ from headgate.store.artifacts import Artifacts
 from headgate.store.audit import Audit
 from headgate.store.control import Control
 from headgate.store.database import (
+    FLEETING_SETTINGS,
     GATE_SETTINGS,
-    NOTIFY_SETTINGS,
     READ_SETTINGS,
     Database,
     Executor,
@@ -47,6 +47,8 @@ from headgate.store.upkeep import Upkeep
 from headgate.store.workflows import Workflows
 
 _CALLER_CONNECTIONS: Final = 64
+# A wake-up, and beside it what processes tell each other.
+_FLEETING: Final = 2
 
 
 class Store:
@@ -59,10 +61,8 @@ class Store:
         self._gate_database = Database(
             settings, size=settings.gate_pool_size, session_settings=GATE_SETTINGS
         )
-        self._notify_database = Database(settings, size=1, session_settings=NOTIFY_SETTINGS)
-        self.notifier = Notifier(
-            self._notify_database, enabled=settings.notify and not settings.pooler
-        )
+        self._fleeting = Database(settings, size=_FLEETING, session_settings=FLEETING_SETTINGS)
+        self.notifier = Notifier(self._fleeting, enabled=settings.notify and not settings.pooler)
         self.listener = Listener(settings)
         self.gate = Gate(self._gate_database)
         self.leases = Leases(self.hot_path)
@@ -75,7 +75,7 @@ class Store:
         self.upkeep = Upkeep(self.hot_path, self.notifier)
         self.lanes = Lanes(self.hot_path)
         self.recount = Recount(self.hot_path, self.upkeep)
-        self.duties = Duties(self.database)
+        self.duties = Duties(self._fleeting)
         self.idempotency = Idempotency(self.hot_path)
         self.imports = Imports(self.hot_path, self.notifier)
         producer = Producer(self.hot_path, self.notifier)
@@ -123,15 +123,16 @@ class Store:
         await self.close()
 
     async def close(self) -> None:
-        """Sends the last wake-ups and closes every connection."""
+        """Sends what is to be sent still and closes every connection."""
         await self.notifier.close()
+        await self.gate.close()
         await self.listener.close()
         for database in (
             self._gate_database,
             self.hot_path,
             self.database,
             self._caller_database,
-            self._notify_database,
+            self._fleeting,
         ):
             await database.close()
 

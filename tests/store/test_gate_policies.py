@@ -98,6 +98,7 @@ async def test_a_new_process_goes_on_in_the_race_of_queues(
     for _ in range(6):
         gate = Gate(store.gate._database)
         served += await gate.admit("worker", ["a", "z"], 1, HOUR_MS)
+        await gate.close()
     assert by("queue", served) == {"a": 3, "z": 3}
 
 

@@ -1,5 +1,7 @@
 """Queues share the capacity by their weights, from now on and not for the past."""
 
+import asyncio
+
 import pytest
 
 from headgate.store.gate import Gate
@@ -92,4 +94,21 @@ async def test_a_new_process_goes_on_where_another_stood(store: Store, observer:
     for _ in range(5):
         gate = Gate(store.gate._database)
         served += await gate.admit("worker", ["default"], 1, 1_000)
+        await gate.close()
     assert by("partition_key", served) == dict.fromkeys("abcde", 1)
+
+
+async def test_an_admission_does_not_wait_for_others_to_know_of_it(
+    store: Store, observer: Observer
+) -> None:
+    await weigh(observer, "default", 1)
+    for key in "ab":
+        await fill(store, 5, partition_key=key)
+    async with observer.transaction():
+        await observer.execute("LOCK TABLE headgate_queue_state IN SHARE MODE")
+        async with asyncio.timeout(5):
+            assert len(await admit(store, 2)) == 2
+            assert len(await admit(store, 2)) == 2
+    await store.gate.close()
+    recorded = "SELECT rotation_cursor FROM headgate_queue_state WHERE queue = 'default'"
+    assert await observer.fetchval(recorded)
