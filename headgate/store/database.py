@@ -73,8 +73,8 @@ the planner is to read more than that and sort it, which it does where its stati
 to think it all over for each request, which takes longer than most of them."""
 
 FLEETING_SETTINGS: Final = {**READ_SETTINGS, "synchronous_commit": "off"}
-"""For what need not survive a crash of the server, so that no claim has to wait for its flush of the
-log: wake-ups, since polling finds the work, and who holds a duty, since that protects nothing."""
+"""For what need not survive a crash of the server, so that no claim waits for its flush of the log:
+wake-ups, since polling finds the work, and who holds a duty, since that protects nothing."""
 
 
 class Session:

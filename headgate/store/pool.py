@@ -1,9 +1,10 @@
 """A small pool of connections: the one used last is used next.
 
 The driver's own pool starts a task for every acquire and every release, which costs more than a
-point read does. This one hands connections over directly. A connection whose use did not end
-cleanly is thrown away rather than repaired, so none ever carries an open transaction or a pending
-cancellation to its next user.
+point read does. This one hands connections over directly. Whoever finds none idle takes the first
+that is given back or made: making one takes longer than most uses do. A connection whose use did
+not end cleanly is thrown away rather than repaired, so none ever carries an open transaction or a
+pending cancellation to its next user.
 """
 
 import asyncio
@@ -33,6 +34,7 @@ class Pool:
         self._room = size
         self._idle: list[tuple[Any, float]] = []
         self._waiting: deque[asyncio.Future[Any]] = deque()
+        self._connecting: set[asyncio.Task[None]] = set()
         self._closed = False
 
     def take(self) -> Any:
@@ -55,34 +57,18 @@ class Pool:
         Raises TimeoutError when none came free in time, and what connecting raises.
         """
         connection = self.take()
-        if connection is not None:
-            return connection
-        if self._room == 0:
-            handed = await self._wait(timeout_ms)
-            if handed is not None:
-                return handed
-        else:
-            self._room -= 1
-        try:
-            return await self._connect()
-        except BaseException:
-            self._give_room()
-            raise
+        return await self._wait(timeout_ms) if connection is None else connection
 
     def release(self, connection: Any) -> None:
         """Gives a connection back whose use ended cleanly."""
         if connection.is_closed():
             self._give_room()
-            return
-        if self._closed:
+        elif self._closed:
             connection.terminate()
-            return
-        while self._waiting:
-            waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(connection)
-                return
-        self._idle.append((connection, time.monotonic()))
+        elif waiter := self._next_in_line():
+            waiter.set_result(connection)
+        else:
+            self._idle.append((connection, time.monotonic()))
 
     def discard(self, connection: Any) -> None:
         """Throws a connection away, as its state is unknown."""
@@ -92,10 +78,12 @@ class Pool:
     async def close(self) -> None:
         """Closes what is idle now and the rest when it is given back."""
         self._closed = True
-        while self._waiting:
-            waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_exception(asyncpg.InterfaceError("the pool is closed"))
+        while waiter := self._next_in_line():
+            waiter.set_exception(asyncpg.InterfaceError("the pool is closed"))
+        connecting = tuple(self._connecting)
+        for task in connecting:
+            task.cancel()
+        await asyncio.gather(*connecting, return_exceptions=True)
         idle, self._idle = self._idle, []
         for connection, _ in idle:
             # A server that does not say goodbye in time is left without one.
@@ -103,31 +91,48 @@ class Pool:
                 await connection.close(timeout=1)
 
     async def _wait(self, timeout_ms: int) -> Any:
-        """The next connection that is given back, or None for the room to make one."""
+        """The next connection that is given back or made."""
         waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
+        self._grow()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await waiter
         except (TimeoutError, asyncio.CancelledError):
             # Handed over in the very moment in which we gave up.
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                self._pass_on(waiter.result())
+                self.release(waiter.result())
             raise
 
-    def _pass_on(self, handed: Any) -> None:
-        if handed is None:
-            self._give_room()
-        else:
-            self.release(handed)
-
-    def _give_room(self) -> None:
+    def _next_in_line(self) -> asyncio.Future[Any] | None:
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():
-                waiter.set_result(None)
-                return
+                return waiter
+        return None
+
+    def _give_room(self) -> None:
         self._room += 1
+        if any(not waiter.done() for waiter in self._waiting):
+            self._grow()
+
+    def _grow(self) -> None:
+        """Begins to make one more connection, where there is room."""
+        if self._room and not self._closed:
+            self._room -= 1
+            task = asyncio.get_running_loop().create_task(self._add())
+            self._connecting.add(task)
+            task.add_done_callback(self._connecting.discard)
+
+    async def _add(self) -> None:
+        try:
+            connection = await self._connect()
+        except Exception as failure:
+            if waiter := self._next_in_line():
+                waiter.set_exception(failure)
+            self._give_room()
+        else:
+            self.release(connection)
 
 
 class Use:

@@ -39,9 +39,12 @@ class Server:
     def __init__(self) -> None:
         self.made: list[FakeConnection] = []
         self.refusal: Exception | None = None
+        self.delay: asyncio.Event | None = None
 
     async def connect(self) -> FakeConnection:
         await asyncio.sleep(0)
+        if self.delay is not None:
+            await self.delay.wait()
         if self.refusal is not None:
             raise self.refusal
         self.made.append(FakeConnection())
@@ -92,6 +95,31 @@ async def test_never_more_than_its_size_and_first_come_first_served(
     await asyncio.gather(*(one(number) for number in range(20)))
     assert order == list(range(20))
     assert len(server.made) == 2
+
+
+async def test_one_that_comes_back_is_taken_before_another_is_made(
+    pool: Pool, server: Server
+) -> None:
+    made = asyncio.Event()
+    async with Use(pool, 1_000) as first:
+        server.delay = made
+        waiting = asyncio.create_task(use(pool))
+        await asyncio.sleep(0)
+    assert await waiting is first
+    made.set()
+    async with Use(pool, 1_000), Use(pool, 1_000):
+        pass
+    assert len(server.made) == 2
+
+
+async def test_what_is_being_made_ends_with_the_pool(pool: Pool, server: Server) -> None:
+    server.delay = asyncio.Event()
+    waiting = asyncio.create_task(pool.acquire(5_000))
+    await asyncio.sleep(0)
+    await pool.close()
+    with pytest.raises(asyncpg.InterfaceError, match="the pool is closed"):
+        await waiting
+    assert not server.made
 
 
 async def test_whoever_waits_too_long_gives_up(pool: Pool) -> None:
