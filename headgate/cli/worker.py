@@ -41,7 +41,8 @@ def worker(
     queues: Annotated[
         str | None,
         typer.Option(
-            help="Queues to take jobs from, separated by commas; by default those of its tasks."
+            help="Queues to take jobs from, separated by commas; by default those of its tasks,"
+            " schedules and workflows."
         ),
     ] = None,
     concurrency: Annotated[int | None, typer.Option(help="Handlers that run at a time.")] = None,
@@ -89,7 +90,7 @@ def worker(
     _configure_logging(log_level)
     app = load_application(application)
     given = {
-        "queues": _queues(app, queues),
+        "queues": None if queues is None else tuple(name.strip() for name in queues.split(",")),
         "concurrency": concurrency,
         "lease_ms": lease_ms,
         "shutdown_timeout_ms": shutdown_timeout_ms,
@@ -108,13 +109,6 @@ def worker(
     spare_collector()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_run(app, settings, config))
-
-
-def _queues(app: Headgate, given: str | None) -> tuple[str, ...] | None:
-    """The queues asked for; those of the application's tasks when the environment is silent too."""
-    if given is not None:
-        return tuple(name.strip() for name in given.split(","))
-    return None if os.environ.get("HEADGATE_QUEUES") else app.queues
 
 
 def _kept(given: list[str]) -> dict[str, str]:

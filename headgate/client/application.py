@@ -73,7 +73,7 @@ class Headgate(TaskRegistry, JobProducer):
     @property
     def queues(self) -> tuple[str, ...]:
         """The queues that the jobs of the tasks go to by default, those of the schedules, and that
-        of workflows where it has some: what a worker must serve.
+        of workflows where it has some: what a worker serves that is not told otherwise.
         """
         of_tasks = {task.queue for task in self._tasks.values()}
         if self.workflows:

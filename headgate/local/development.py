@@ -55,7 +55,7 @@ async def development(
     await upgrade(dsn)
     settings = StoreSettings(dsn=dsn)
     async with Store(settings) as store:
-        worker = Worker(app, store, WorkerConfig(queues=app.queues, concurrency=concurrency))
+        worker = Worker(app, store, WorkerConfig(concurrency=concurrency))
         serving = asyncio.create_task(serve(settings, ApiConfig(), listening, announce=announce))
         working = asyncio.create_task(worker.run())
         running = Development(store, worker, (serving, working))

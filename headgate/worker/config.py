@@ -11,7 +11,6 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from headgate.model.envelope import DEFAULT_QUEUE
 from headgate.model.errors import InvalidRequest
 from headgate.model.limits import MAX_INT32, MAX_NAME_BYTES, check_name
 from headgate.model.retention import RetentionPeriods
@@ -30,7 +29,8 @@ _NUMBERS: Final = (
 class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     """The settings of a `Worker`. Raises `InvalidRequest` for what makes no sense.
 
-    - `queues`: where to take jobs from.
+    - `queues`: where to take jobs from; by default `app.queues`, those of its tasks, its schedules
+      and its workflows, as they are when the worker is made.
     - `concurrency`: how many handlers run at a time.
     - `lease_ms`: how long a job stays with a worker that says nothing; renewed every third of it.
     - `poll_floor_ms`, `poll_ceiling_ms`, `poll_multiplier`, `poll_jitter`: the delays between polls
@@ -52,7 +52,7 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     - `worker_id`: who it is; "" makes one up. Jobs can be pinned to it.
     """
 
-    queues: tuple[str, ...] = (DEFAULT_QUEUE,)
+    queues: tuple[str, ...] = ()
     concurrency: int = 16
     lease_ms: int = 30_000
     poll_floor_ms: int = 50
@@ -74,8 +74,6 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     worker_id: str = ""
 
     def __post_init__(self) -> None:
-        if not self.queues:
-            raise InvalidRequest("queues must not be empty")
         for queue in self.queues:
             if not queue:
                 raise InvalidRequest("a queue must not be empty")

@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
+from msgspec.structs import replace
+
 from headgate.client.application import Headgate
 from headgate.duties.loop import Loop, all_loops
 from headgate.duties.outage import OutageLog
@@ -50,9 +52,10 @@ class Worker:
         duties: Sequence[Loop] | None = None,
     ) -> None:
         """`duties` are all there are, unless given. The store stays the caller's to close."""
-        self.config = config or WorkerConfig()
-        self.worker_id = self.config.worker_id or new_worker_id()
         serve_workflows(app)
+        config = config or WorkerConfig()
+        self.config = config if config.queues else replace(config, queues=app.queues)
+        self.worker_id = config.worker_id or new_worker_id()
         self._app = app
         self._store = store
         self._outage = OutageLog(logger)

@@ -11,7 +11,6 @@ from headgate.model.retention import RetentionPeriods
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"queues": ()}, "queues must not be empty"),
         ({"queues": ("a", "")}, "a queue must not be empty"),
         ({"queues": ("a", "a")}, "queues must not contain duplicates"),
         ({"queues": ("a\0",)}, "queue must not contain NUL"),
