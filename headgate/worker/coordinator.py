@@ -6,7 +6,7 @@ from headgate.client.application import Headgate
 from headgate.client.task import Task
 from headgate.model.errors import InvalidRequest, NotFound
 from headgate.model.texts import clean
-from headgate.model.workflow import COORDINATOR_KIND, WorkflowPlan
+from headgate.model.workflow import COORDINATOR_KIND, COORDINATOR_QUEUE, WorkflowPlan
 from headgate.worker.context import JobContext
 from headgate.worker.outcomes import Skip, Snooze
 
@@ -35,4 +35,11 @@ def _task(app: Headgate) -> Task[WorkflowPlan]:
             names = ", ".join(standing.failed)
             raise Skip(clean(f"failed: {names}", _MAX_REASON_BYTES))
 
-    return Task(app, COORDINATOR_KIND, coordinate, aliases=(), version=1, options={})
+    return Task(
+        app,
+        COORDINATOR_KIND,
+        coordinate,
+        aliases=(),
+        version=1,
+        options={"queue": COORDINATOR_QUEUE},
+    )

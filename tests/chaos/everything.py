@@ -40,11 +40,11 @@ async def _note(ctx: JobContext) -> None:
 async def _happen(connection: Any, ctx: JobContext) -> None:
     await connection.execute(_INSERT_EFFECT, ctx.id)
     # Time to die between the effect and the end of its step.
-    await asyncio.sleep(random.random() * 0.4)
+    await asyncio.sleep(random.random() * 0.8)
 
 
 async def _work() -> None:
-    await asyncio.sleep(random.random() * 0.08)
+    await asyncio.sleep(random.random() * 0.2)
     if random.random() < 0.1:
         raise RuntimeError("bad luck")
 

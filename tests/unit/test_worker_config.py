@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headgate import InvalidRequest, WorkerConfig
+from headgate import Headgate, InvalidRequest, Store, StoreSettings, Worker, WorkerConfig
 from headgate.model.retention import RetentionPeriods
 
 
@@ -61,3 +61,14 @@ def test_a_variable_that_is_no_number_is_named() -> None:
         WorkerConfig.from_environment({"HEADGATE_KEEP_AUDIT_MS": "90 days"})
     with pytest.raises(InvalidRequest, match="audit_ms is too large"):
         WorkerConfig.from_environment({"HEADGATE_KEEP_AUDIT_MS": "9" * 18})
+
+
+def test_a_worker_serves_the_queues_of_its_application_unless_given() -> None:
+    app = Headgate(workflows=True)
+    store = Store(StoreSettings(dsn="postgresql://nowhere/none"))
+
+    @app.task("mail", queue="mail")
+    async def mail() -> None: ...
+
+    assert Worker(app, store).config.queues == app.queues == ("headgate-workflow", "mail")
+    assert Worker(app, store, WorkerConfig(queues=("slow",))).config.queues == ("slow",)
