@@ -30,6 +30,7 @@ from headgate.store import migration
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 from tests.contract.serving import Address, address_of, starting
+from tests.forks import anew
 
 EMPTY: Final = Starlette(routes=[Route("/", lambda request: Response(b"{}"))])
 
@@ -161,7 +162,7 @@ async def rates(server: BenchServer, dsn: str, s: float) -> list[Rate]:
     with empty_route() as (pid, address):
         found = [await load("an empty route", address, getting("/"), pid, server, s)]
     await fill(dsn)
-    with tempfile.TemporaryDirectory() as directory, starting(Path(directory)) as start:
+    with tempfile.TemporaryDirectory() as directory, starting(Path(directory), anew) as start:
         process = start(dsn)
         address = address_of(process)
         for name, requests in (

@@ -30,7 +30,8 @@ from headgate.model.envelope import Envelope
 from headgate.store import migration
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
-from tests.contract.serving import Address, Process, address_of, starting
+from tests.contract.serving import Address, address_of, starting
+from tests.forks import Fork, anew
 
 CONFIG: Final = ApiConfig(max_event_streams=2_000)
 
@@ -170,7 +171,7 @@ async def produce(store: Store, sent: Sent, seconds: int) -> None:
     await asyncio.gather(*running)
 
 
-async def weigh(process: Process, memory: list[float], lags: list[float]) -> None:
+async def weigh(process: Fork, memory: list[float], lags: list[float]) -> None:
     while True:
         memory.append(rss_mb(process.pid))
         for _ in range(10):
@@ -184,7 +185,7 @@ def rss_mb(pid: int) -> float:
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
-async def follow(dsn: str, process: Process, *, clients: int, seconds: int) -> Report:
+async def follow(dsn: str, process: Fork, *, clients: int, seconds: int) -> Report:
     address = address_of(process)
     sent = Sent()
     silent = clients // 20
@@ -226,7 +227,7 @@ def main() -> None:
     with (
         bench_server() as server,
         tempfile.TemporaryDirectory() as directory,
-        starting(Path(directory)) as start,
+        starting(Path(directory), anew) as start,
     ):
         dsn = server.new_database()
         asyncio.run(migration.upgrade(dsn, "public"))

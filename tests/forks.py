@@ -1,16 +1,26 @@
 """A command of ours as a process of its own, which costs a fork and not a start of Python."""
 
+import importlib
+import logging
 import os
+import re
 import runpy
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from headgate.cli import main
+
+LIMIT_S: Final = 30
+
+# What the command imports with the first option that it reads, imported once for all forks.
+importlib.import_module("pydantic.type_adapter")
+importlib.import_module("pydantic.types")
 
 
 class Ended(NamedTuple):
@@ -65,6 +75,14 @@ class Fork:
         """What has come to stderr so far."""
         return self._said(2)
 
+    def until_told(self, pattern: str) -> re.Match[str]:
+        """Waits until there is on stderr what the pattern finds."""
+        end = time.monotonic() + LIMIT_S
+        while not (found := re.search(pattern, self.told())):
+            assert time.monotonic() < end, self.told()
+            time.sleep(0.01)
+        return found
+
     def _said(self, number: int) -> str:
         # The process writes at the place where a seek would leave the file.
         descriptor = self._files[number].fileno()
@@ -79,6 +97,12 @@ def headgate(*arguments: str) -> Callable[[], object]:
         main()
 
     return run
+
+
+def anew(*arguments: str) -> Callable[[], object]:
+    """The same in a Python of its own, for whoever weighs it."""
+    command = (sys.executable, "-m", "headgate.cli", *arguments)
+    return lambda: os.execv(sys.executable, command)
 
 
 def python(file: str) -> Callable[[], object]:
@@ -100,6 +124,8 @@ def become(run: Callable[[], object], environment: Mapping[str, str]) -> NoRetur
         os.environ.update(environment)
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w", 1), os.fdopen(2, "w", 1)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        # Those of the tests would be in the way of its own.
+        logging.getLogger().handlers.clear()
         try:
             run()
             code = 0

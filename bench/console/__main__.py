@@ -24,14 +24,15 @@ from bench.report import Figure, arguments, print_figures
 from bench.server import bench_server
 from headgate.store import migration
 from tests.console.browser import chromium
-from tests.contract.serving import Process, address_of, starting
+from tests.contract.serving import address_of, starting
+from tests.forks import Fork, anew
 
 _FEW: Final = 1_000
 _MOST_MS: Final = 1_000
 _NUMBERS: Final = {"minutes": "how long the tab stays open", "jobs": "how many jobs there are"}
 
 
-def site(process: Process) -> str:
+def site(process: Fork) -> str:
     host, port = address_of(process)
     return f"http://{host}:{port}/"
 
@@ -46,7 +47,7 @@ def main() -> None:
     with (
         bench_server() as server,
         tempfile.TemporaryDirectory() as directory,
-        starting(Path(directory)) as start,
+        starting(Path(directory), anew) as start,
     ):
         if "growth" in options.measure:
             minutes = options.minutes or (2 if options.quick else 60)

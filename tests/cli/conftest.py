@@ -1,7 +1,6 @@
 """One installation for all tests of the command: a database, its API, and a worker on it."""
 
 import os
-import re
 import secrets
 import sys
 import time
@@ -82,7 +81,7 @@ def place(
         )
     )
     try:
-        yield Place(dsn, until(lambda: re.search(r"serving (\S+)", api.told()))[1], directory)
+        yield Place(dsn, api.until_told(r"serving (\S+)")[1], directory)
     finally:
         sys.path.remove(str(directory))
         for process in (api, worker):

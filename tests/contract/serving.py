@@ -1,22 +1,23 @@
 """`headgate api` as a process, for the tests that need one."""
 
 import http.client
+import importlib
 import os
-import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-COMMAND: Final = (sys.executable, "-m", "headgate.cli")
-ROOT: Final = Path(__file__).parents[2]
-LIMIT_S: Final = 30
+from tests.forks import LIMIT_S, Fork, headgate
 
-Process: TypeAlias = "subprocess.Popen[str]"
-Start: TypeAlias = Callable[..., Process]
+# Imported once here, and not by each fork.
+for name in ("headgate.cli.api", "headgate.cli.token", "headgate.api.protocol"):
+    importlib.import_module(name)
+
+ROOT: Final = Path(__file__).parents[2]
+
+Start: TypeAlias = Callable[..., Fork]
 Address: TypeAlias = tuple[str, int]
 
 
@@ -30,18 +31,17 @@ def environment_for(dsn: str | None, **variables: str) -> dict[str, str]:
 
 
 @contextmanager
-def starting(directory: Path) -> Iterator[Start]:
+def starting(
+    directory: Path, command: Callable[..., Callable[[], object]] = headgate
+) -> Iterator[Start]:
     """What starts servers, all of which are gone after the block."""
-    started: list[Process] = []
+    started: list[Fork] = []
 
-    def run(dsn: str | None, *arguments: str, port: int = 0, **variables: str) -> Process:
-        process = subprocess.Popen(
-            [*COMMAND, "api", "--port", str(port), *arguments],
-            env=environment_for(dsn, **variables),
-            cwd=directory,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+    def run(dsn: str | None, *arguments: str, port: int = 0, **variables: str) -> Fork:
+        process = Fork(
+            command("api", "--port", str(port), *arguments),
+            directory=directory,
+            environment=environment_for(dsn, **variables),
         )
         started.append(process)
         return process
@@ -49,17 +49,12 @@ def starting(directory: Path) -> Iterator[Start]:
     yield run
     for process in started:
         process.kill()
-        process.communicate()
 
 
-def address_of(process: Process) -> Address:
+def address_of(process: Fork) -> Address:
     """Waits for the line that says where it listens."""
-    assert process.stderr is not None
-    for line in process.stderr:
-        if found := re.search(r"serving (\S+)", line):
-            parts = urlsplit(found[1])
-            return str(parts.hostname), int(parts.port or 0)
-    raise AssertionError("it ended before it served")
+    parts = urlsplit(process.until_told(r"serving (\S+)")[1])
+    return str(parts.hostname), int(parts.port or 0)
 
 
 def ask(
@@ -81,10 +76,15 @@ def begin(address: Address, path: str) -> tuple[http.client.HTTPConnection, Any]
     return connection, connection.getresponse()
 
 
-def complaint(process: Process) -> str:
+def ended(process: Fork) -> tuple[int, list[str]]:
+    """How a server has ended, and the lines it left beside the one that said where it was."""
+    code, _, errors = process.wait()
+    return code, [line for line in errors.splitlines() if not line.startswith("serving ")]
+
+
+def complaint(process: Fork) -> str:
     """The one line that a process leaves when it does not start."""
-    output, errors = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 1, errors
-    assert output == ""
+    code, output, errors = process.wait()
+    assert (code, output) == (1, ""), errors
     (line,) = errors.splitlines()
     return line
