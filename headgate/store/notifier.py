@@ -28,6 +28,7 @@ class Notifier:
         self._enabled = enabled
         self._woken: set[str] = set()
         self._sending: asyncio.Task[None] | None = None
+        self._rests_until = 0.0
 
     def wake(self, queues: Iterable[str]) -> None:
         """Notes that these queues have new work. Returns at once."""
@@ -45,11 +46,14 @@ class Notifier:
     async def _send(self) -> None:
         try:
             while self._woken:
-                begun = time.monotonic()
+                # Only whoever comes too soon pays for a timer.
+                rest = self._rests_until - time.monotonic()
+                if rest > 0:
+                    await asyncio.sleep(rest)
+                self._rests_until = time.monotonic() + _INTERVAL_SECONDS
                 queues, self._woken = sorted(self._woken), set()
                 with suppress(StoreError):
                     await self._database.fetch(self._statement, {"queues": queues})
-                await asyncio.sleep(begun + _INTERVAL_SECONDS - time.monotonic())
         finally:
             self._sending = None
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import asyncpg
 import pytest
-from sqlalchemy import Executable, func, literal, select, text
+from sqlalchemy import Executable, func, literal, literal_column, select, text
 
 from headgate.model.errors import BackendError, InvalidRequest, StoreUnavailable
+from headgate.store import connection
 from headgate.store import database as database_module
 from headgate.store.database import GATE_SETTINGS, Database, Session
 from headgate.store.settings import StoreSettings
@@ -295,6 +296,17 @@ async def test_one_statement_is_one_round_trip_and_stays_prepared(store: Store) 
     [row] = await store.database.fetch(prepared)
     [again] = await store.database.fetch(prepared)
     assert row["n"] == again["n"] == 2
+
+
+async def test_no_connection_keeps_statements_without_end(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "KEPT", 2)
+    kept = text("SELECT count(*) AS n FROM pg_prepared_statements")
+    for column in ("a", "b", "c", "d"):
+        await store.database.fetch(select(literal_column("1").label(column)))
+    [row] = await store.database.fetch(kept)
+    assert row["n"] <= 3
 
 
 async def test_closing_leaves_no_session(open_store: OpenStore, observer: Observer) -> None:
