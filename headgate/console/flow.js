@@ -12,11 +12,12 @@ const RANGES = {
 
 const rangeOf = (query) => (query.range in RANGES ? query.range : "1h");
 
-// The traffic in the range that is looked at, as the history at `path` tells it.
+// The traffic in the range, as the history at `path` tells it. A step that has only begun would look
+// like a fall.
 export async function history({ query, get }, path) {
 	const { spanMs, stepMs } = RANGES[rangeOf(query)];
 	const since = Math.floor((now() - spanMs) / stepMs) * stepMs;
-	return { stepMs, buckets: filled(await get(path, { since_ms: since, bucket_ms: stepMs }), since, now(), stepMs) };
+	return { stepMs, buckets: filled(await get(path, { since_ms: since, bucket_ms: stepMs }), since, now() - stepMs, stepMs) };
 }
 
 // `local` keeps what the pointer is on.

@@ -29,7 +29,11 @@ PICTURES: Final[tuple[tuple[str, tuple[str, ...], tuple[int, int], Theme], ...]]
 async def test_picture(
     browser: Any, site: str, name: str, path: tuple[str, ...], size: tuple[int, int], theme: Theme
 ) -> None:
-    async with Screen.opened(browser, site, size=size, theme=theme) as screen:
+    # A phone takes no room for a bar to scroll with.
+    phone = size == NARROW
+    async with Screen.opened(
+        browser, site, size=size, theme=theme, is_mobile=phone, has_touch=phone
+    ) as screen:
         await screen.go(*path, **({"queue": "reports"} if name == "jobs" else {}))
         await screen.page.get_by_role("button", name="live").wait_for()
         await screen.page.screenshot(path=Path(os.environ["HEADGATE_PICTURES"], f"{name}.png"))

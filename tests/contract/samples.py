@@ -43,7 +43,7 @@ def target(operation: Operation, **values: str) -> str:
 
 
 def quoted(text: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in text.encode()) or "%"
+    return "%" + text.encode().hex("%").upper()
 
 
 def harmless_body(operation: Operation) -> dict[str, Any]:

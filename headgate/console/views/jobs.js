@@ -126,7 +126,7 @@ function rows(jobs, query, local) {
 }
 function when(job) {
 	if (job.finalized_at_ms !== null) return ["ended ", time(job.finalized_at_ms)];
-	if (job.state === "running") return ["since ", time(job.claimed_at_ms)];
+	if (job.state === "running") return ["began ", time(job.claimed_at_ms)];
 	if (job.state === "quarantined" || job.state === "pending") return time(job.enqueued_at_ms);
 	return ["due ", time(job.scheduled_at_ms)];
 }
