@@ -6,6 +6,10 @@ and partition appends one row, and a renewal, which changes no count, appends no
 ever appended here, so producers, gates and acknowledgements never wait for each other's counts.
 An insert is an arrival as well, whatever the state of the new job.
 
+Result, output and progress of a job are whole or absent. PostgreSQL reads the expressions of all
+checks anew for each statement that writes jobs, however few it writes, and that took a fifth of a
+small one: so the check itself only asks whether there is anything, and a function knows the rest.
+
 A lane that a transaction announces is registered as it commits. Registered any earlier, its entry
 would be there for nobody and in the way of every other producer of the lane until then. All lanes
 of the transaction go in at once, in the order of their key, so that two commits never deadlock.
@@ -70,6 +74,33 @@ _REGISTER_LANES = (
     " ORDER BY queue, partition_key ON CONFLICT DO NOTHING;"
 )
 
+_ARTIFACTS_FUNCTION = "headgate_artifacts_whole"
+_ARTIFACTS = [
+    column for column in job.columns if column.name.startswith(("result_", "output_", "progress_"))
+]
+_ARTIFACTS_WHOLE = (
+    "CASE WHEN result_bytes IS NULL THEN result_schema_version IS NULL"
+    " ELSE coalesce(result_schema_version > 0, false) END"
+    " AND CASE WHEN output_bytes IS NULL THEN output_schema_version IS NULL"
+    " AND output_fence IS NULL AND output_updated_at_ms IS NULL"
+    " ELSE coalesce(output_schema_version > 0 AND output_fence > 0"
+    " AND output_updated_at_ms > 0, false) END"
+    " AND CASE WHEN progress_current IS NULL THEN progress_total IS NULL"
+    " AND progress_message IS NULL AND progress_fence IS NULL AND progress_updated_at_ms IS NULL"
+    " ELSE coalesce(progress_current BETWEEN 0 AND progress_total"
+    " AND progress_total BETWEEN 1 AND 9007199254740991"
+    " AND (progress_message IS NULL OR octet_length(progress_message) <= 512)"
+    " AND progress_fence > 0 AND progress_updated_at_ms > 0, false) END"
+)
+
+
+class ArtifactsFunction(ExecutableDDLElement):
+    """Whether result, output and progress of a job are each whole, or not there at all."""
+
+
+class ArtifactsCheck(ExecutableDDLElement):
+    """Has every job that has any of them pass it."""
+
 
 class LaneFunction(ExecutableDDLElement):
     """Registers every lane that the transaction has announced."""
@@ -129,6 +160,29 @@ def _create_trigger(element: LedgerTrigger, compiler: Any, **_: Any) -> str:
     )
 
 
+@compiles(ArtifactsFunction, "postgresql")
+def _create_artifacts_function(element: ArtifactsFunction, compiler: Any, **_: Any) -> str:
+    arguments = ", ".join(
+        f"{column.name} {column.type.compile(compiler.dialect)}" for column in _ARTIFACTS
+    )
+    return (
+        f"CREATE OR REPLACE FUNCTION {_qualified(compiler, _ARTIFACTS_FUNCTION)}({arguments})"
+        " RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE"
+        f" AS $artifacts$ BEGIN RETURN {_ARTIFACTS_WHOLE}; END $artifacts$"
+    )
+
+
+@compiles(ArtifactsCheck, "postgresql")
+def _create_artifacts_check(element: ArtifactsCheck, compiler: Any, **_: Any) -> str:
+    columns = ", ".join(column.name for column in _ARTIFACTS)
+    return (
+        f"ALTER TABLE {compiler.preparer.format_table(job)}"
+        " ADD CONSTRAINT headgate_job_artifacts_whole"
+        f" CHECK (num_nonnulls({columns}) = 0"
+        f" OR {_qualified(compiler, _ARTIFACTS_FUNCTION)}({columns}))"
+    )
+
+
 @compiles(LaneFunction, "postgresql")
 def _create_lane_function(element: LaneFunction, compiler: Any, **_: Any) -> str:
     body = _REGISTER_LANES.format(
@@ -164,5 +218,7 @@ event.listen(job_archive, "after_create", ArchiveDefaultPartition())
 for _statement in _BODIES:
     event.listen(metadata, "after_create", LedgerFunction(_statement))
     event.listen(metadata, "after_create", LedgerTrigger(_statement))
+event.listen(metadata, "after_create", ArtifactsFunction())
+event.listen(metadata, "after_create", ArtifactsCheck())
 event.listen(metadata, "after_create", LaneFunction())
 event.listen(metadata, "after_create", LaneTrigger())

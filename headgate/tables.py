@@ -143,30 +143,6 @@ job = Table(
     CheckConstraint(
         "(periodic_schedule_id = '') = (periodic_tick_ms = 0)", name="periodic_origin_pair"
     ),
-    # Checked at every change of every job, so each ends early where there is nothing.
-    CheckConstraint(
-        "CASE WHEN result_bytes IS NULL THEN result_schema_version IS NULL"
-        " ELSE coalesce(result_schema_version > 0, false) END",
-        name="result_whole",
-    ),
-    CheckConstraint(
-        "CASE WHEN output_bytes IS NULL"
-        " THEN output_schema_version IS NULL AND output_fence IS NULL"
-        " AND output_updated_at_ms IS NULL"
-        " ELSE coalesce(output_schema_version > 0 AND output_fence > 0"
-        " AND output_updated_at_ms > 0, false) END",
-        name="output_whole",
-    ),
-    CheckConstraint(
-        "CASE WHEN progress_current IS NULL"
-        " THEN progress_total IS NULL AND progress_message IS NULL"
-        " AND progress_fence IS NULL AND progress_updated_at_ms IS NULL"
-        " ELSE coalesce(progress_current BETWEEN 0 AND progress_total"
-        " AND progress_total BETWEEN 1 AND 9007199254740991"
-        " AND (progress_message IS NULL OR octet_length(progress_message) <= 512)"
-        " AND progress_fence > 0 AND progress_updated_at_ms > 0, false) END",
-        name="progress_whole",
-    ),
     postgresql_with={"fillfactor": 90, **_BUSY_TABLE},
 )
 

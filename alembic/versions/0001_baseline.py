@@ -241,27 +241,6 @@ def upgrade() -> None:
             "(state = 'running') = (lease_id IS NOT NULL)",
             name=op.f("headgate_job_lease_iff_running"),
         ),
-        sa.CheckConstraint(
-            "CASE WHEN output_bytes IS NULL THEN output_schema_version IS NULL AND "
-            "output_fence IS NULL AND output_updated_at_ms IS NULL ELSE "
-            "coalesce(output_schema_version > 0 AND output_fence > 0 AND output_updated_at_ms"
-            " > 0, false) END",
-            name=op.f("headgate_job_output_whole"),
-        ),
-        sa.CheckConstraint(
-            "CASE WHEN progress_current IS NULL THEN progress_total IS NULL AND "
-            "progress_message IS NULL AND progress_fence IS NULL AND progress_updated_at_ms "
-            "IS NULL ELSE coalesce(progress_current BETWEEN 0 AND progress_total AND "
-            "progress_total BETWEEN 1 AND 9007199254740991 AND (progress_message IS NULL OR "
-            "octet_length(progress_message) <= 512) AND progress_fence > 0 AND "
-            "progress_updated_at_ms > 0, false) END",
-            name=op.f("headgate_job_progress_whole"),
-        ),
-        sa.CheckConstraint(
-            "CASE WHEN result_bytes IS NULL THEN result_schema_version IS NULL ELSE "
-            "coalesce(result_schema_version > 0, false) END",
-            name=op.f("headgate_job_result_whole"),
-        ),
         sa.CheckConstraint("rate_charge >= 0", name=op.f("headgate_job_rate_charge_not_negative")),
         sa.CheckConstraint("weight > 0", name=op.f("headgate_job_weight_positive")),
         sa.PrimaryKeyConstraint("id", name=op.f("headgate_job_pkey")),
@@ -746,6 +725,33 @@ def upgrade() -> None:
         "FOR EACH STATEMENT EXECUTE FUNCTION %(schema)s.headgate_ledger_truncate()"
     )
     _execute(
+        "CREATE FUNCTION %(schema)s.headgate_artifacts_whole(result_schema_version INTEGER, "
+        "result_bytes BYTEA, output_schema_version INTEGER, output_bytes BYTEA, output_fence "
+        "BIGINT, output_updated_at_ms BIGINT, progress_current BIGINT, progress_total BIGINT,"
+        " progress_message TEXT, progress_fence BIGINT, progress_updated_at_ms BIGINT) "
+        "RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $artifacts$ BEGIN RETURN"
+        " CASE WHEN result_bytes IS NULL THEN result_schema_version IS NULL ELSE "
+        "coalesce(result_schema_version > 0, false) END AND CASE WHEN output_bytes IS NULL "
+        "THEN output_schema_version IS NULL AND output_fence IS NULL AND output_updated_at_ms"
+        " IS NULL ELSE coalesce(output_schema_version > 0 AND output_fence > 0 AND "
+        "output_updated_at_ms > 0, false) END AND CASE WHEN progress_current IS NULL THEN "
+        "progress_total IS NULL AND progress_message IS NULL AND progress_fence IS NULL AND "
+        "progress_updated_at_ms IS NULL ELSE coalesce(progress_current BETWEEN 0 AND "
+        "progress_total AND progress_total BETWEEN 1 AND 9007199254740991 AND "
+        "(progress_message IS NULL OR octet_length(progress_message) <= 512) AND "
+        "progress_fence > 0 AND progress_updated_at_ms > 0, false) END; END $artifacts$"
+    )
+    _execute(
+        "ALTER TABLE %(schema)s.headgate_job ADD CONSTRAINT headgate_job_artifacts_whole "
+        "CHECK (num_nonnulls(result_schema_version, result_bytes, output_schema_version, "
+        "output_bytes, output_fence, output_updated_at_ms, progress_current, progress_total, "
+        "progress_message, progress_fence, progress_updated_at_ms) = 0 OR "
+        "%(schema)s.headgate_artifacts_whole(result_schema_version, result_bytes, "
+        "output_schema_version, output_bytes, output_fence, output_updated_at_ms, "
+        "progress_current, progress_total, progress_message, progress_fence, "
+        "progress_updated_at_ms))"
+    )
+    _execute(
         "CREATE FUNCTION %(schema)s.headgate_register_lanes() RETURNS trigger LANGUAGE "
         "plpgsql AS $lanes$ BEGIN WITH announced AS (DELETE FROM %(schema)s.headgate_new_lane"
         " RETURNING queue, sticky_worker, priority, partition_key, rate_class), added AS "
@@ -803,6 +809,7 @@ def downgrade() -> None:
     _execute("DROP FUNCTION %(schema)s.headgate_ledger_delete()")
     _execute("DROP FUNCTION %(schema)s.headgate_ledger_update()")
     _execute("DROP FUNCTION %(schema)s.headgate_ledger_truncate()")
+    _execute("DROP FUNCTION %(schema)s.headgate_artifacts_whole")
     _execute("DROP FUNCTION %(schema)s.headgate_register_lanes()")
     STATE.drop(op.get_bind(), checkfirst=False)
 

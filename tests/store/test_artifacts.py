@@ -4,6 +4,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import asyncpg
 import msgspec
 import pytest
 
@@ -315,3 +316,49 @@ async def test_a_write_stays_on_its_page(
     await eventually(reported)
     total, hot = await updates()
     assert hot >= total - 4
+
+
+RESULT = {"result_bytes": b"", "result_schema_version": 1}
+OUTPUT = {
+    "output_bytes": b"",
+    "output_schema_version": 1,
+    "output_fence": 1,
+    "output_updated_at_ms": 1,
+}
+PROGRESS = {
+    "progress_current": 0,
+    "progress_total": 1,
+    "progress_fence": 1,
+    "progress_updated_at_ms": 1,
+}
+
+
+async def test_no_row_holds_half_of_one(store: Store, observer: Observer) -> None:
+    await store.producer.enqueue([Envelope(kind="mail")])
+    names = [*RESULT, *OUTPUT, *PROGRESS, "progress_message"]
+    places = ", ".join(f"{name} = ${place}" for place, name in enumerate(names, 1))
+    # Only names of ours are put into the text.
+    write = await observer.prepare(f"UPDATE headgate_job SET {places}")  # noqa: S608
+
+    async def stands(row: dict[str, Any]) -> bool:
+        try:
+            await write.fetch(*(row.get(name) for name in names))
+        except asyncpg.CheckViolationError:
+            return False
+        return True
+
+    said = PROGRESS | {"progress_message": "é" * 256}
+    for whole in ({}, RESULT, OUTPUT, PROGRESS, said, RESULT | OUTPUT | said):
+        assert await stands(whole), whole
+        for name in whole.keys() - {"progress_message"}:
+            assert not await stands(whole | {name: None}), name
+            if isinstance(whole[name], int):
+                assert not await stands(whole | {name: -1}), name
+    for wrong in (
+        {"progress_message": "alone"},
+        PROGRESS | {"progress_current": 2},
+        PROGRESS | {"progress_total": 2**53},
+        PROGRESS | {"progress_message": "é" * 257},
+        OUTPUT | {"output_fence": 0},
+    ):
+        assert not await stands(wrong), wrong
