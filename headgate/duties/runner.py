@@ -28,24 +28,31 @@ def lease_ms(loop: Loop) -> int:
     return max(2 * loop.interval_ms, _MIN_LEASE_MS)
 
 
-async def work_off(store: Store, loop: Loop, holder: str) -> bool:
-    """Runs batches until a short one; false when another process holds the duty.
+async def work_off(store: Store, loop: Loop, holder: str, *, held: bool = False) -> bool:
+    """Runs batches until a short one; false when another process holds the duty. One that was
+    `held` after the last time is not asked for again: each report extends the lease.
 
     Between full ones it rests and leaves the server to the work itself: a backlog may take twice as
     long, a claim beside it may not. Raises `StoreError`.
     """
-    while await store.duties.claim(loop.name, holder, lease_ms(loop)):
+    held = held or await store.duties.claim(loop.name, holder, lease_ms(loop))
+    while held:
         began = time.monotonic()
         handled = await loop.run_once(store)
         done = handled < loop.batch
         pause = _PAUSE * (time.monotonic() - began)
-        await store.duties.report(
-            loop.name, holder, handled=handled, done=done, interval_ms=loop.interval_ms
+        held = await store.duties.report(
+            loop.name,
+            holder,
+            lease_ms(loop),
+            handled=handled,
+            done=done,
+            interval_ms=loop.interval_ms,
         )
         if done:
-            return True
+            break
         await asyncio.sleep(pause)
-    return False
+    return held
 
 
 class DutyRunner:
@@ -86,14 +93,14 @@ class DutyRunner:
         # A fleet that starts together must not ask together.
         await asyncio.sleep(random.random() * min(loop.interval_ms, _MAX_PHASE_MS) / 1000)
         faults = Backoff(loop.interval_ms, _MAX_FAULT_PAUSE_MS)
-        held = False
+        held = ours = False
         try:
             while True:
                 try:
                     pause_ms = loop.interval_ms
                     # Until the answer is known, the duty may be ours and must be given back.
-                    held = True
-                    held = await work_off(self._store, loop, self._holder)
+                    was_ours, ours, held = ours, False, True
+                    ours = held = await work_off(self._store, loop, self._holder, held=was_ours)
                     if not held:
                         # Often enough to take it over within the lease of its holder.
                         pause_ms = lease_ms(loop) // 2

@@ -58,9 +58,10 @@ def release_duty() -> Executable:
 
 @cache
 def report_duty() -> Executable:
-    """Adds `handled_rows` to what a duty has done; with `is_done`, nothing was left for it now.
+    """Adds `handled_rows` to what a duty has done, and extends its lease; with `is_done`, nothing
+    was left for it now.
 
-    Only for its holder.
+    Only for its holder; a row comes back then.
     """
     return (
         update(duty)
@@ -69,12 +70,14 @@ def report_duty() -> Executable:
             duty.c.holder == bindparam("duty_holder", type_=Text),
         )
         .values(
+            expires_at_ms=instant() + bindparam("lease_ms", type_=BigInteger),
             interval_ms=bindparam("duty_interval_ms", type_=BigInteger),
             rows_handled=duty.c.rows_handled + bindparam("handled_rows", type_=BigInteger),
             succeeded_at_ms=case(
                 (bindparam("is_done", type_=Boolean), instant()), else_=duty.c.succeeded_at_ms
             ),
         )
+        .returning(duty.c.name)
     )
 
 

@@ -25,22 +25,22 @@ class Duties:
         return bool(await self._database.fetch(claim_duty(), parameters))
 
     async def report(
-        self, name: str, holder: str, *, handled: int, done: bool, interval_ms: int
-    ) -> None:
-        """Notes that `holder` handled so many rows; with `done`, that nothing was left for now.
+        self, name: str, holder: str, lease_ms: int, *, handled: int, done: bool, interval_ms: int
+    ) -> bool:
+        """Notes that `holder` handled so many rows, and extends its lease; whether it still has it.
 
-        `interval_ms` is when it will look again. Without effect for anyone but the holder.
+        With `done`, nothing was left for now; `interval_ms` is when it will look again. Without
+        effect for anyone but the holder.
         """
-        await self._database.fetch(
-            report_duty(),
-            {
-                "duty_name": name,
-                "duty_holder": holder,
-                "handled_rows": handled,
-                "is_done": done,
-                "duty_interval_ms": interval_ms,
-            },
-        )
+        parameters = {
+            "duty_name": name,
+            "duty_holder": holder,
+            "lease_ms": lease_ms,
+            "handled_rows": handled,
+            "is_done": done,
+            "duty_interval_ms": interval_ms,
+        }
+        return bool(await self._database.fetch(report_duty(), parameters))
 
     async def release(self, name: str, holder: str) -> None:
         """Lets the duty go at once; without effect for anyone but its holder."""

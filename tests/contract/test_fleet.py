@@ -47,9 +47,15 @@ async def test_duties_and_who_has_them(client: Client, store: Store) -> None:
     await store.duties.claim("promoter", "w-1", 60_000)
     await store.duties.claim("ledger", "w-2", 60_000)
     await store.duties.release("ledger", "w-2")
-    await store.duties.report("promoter", "w-1", handled=1_000, done=False, interval_ms=3_600_000)
-    await store.duties.report("promoter", "w-1", handled=17, done=True, interval_ms=3_600_000)
-    await store.duties.report("ledger", "w-1", handled=5, done=True, interval_ms=1_000)
+    await store.duties.report(
+        "promoter", "w-1", 60_000, handled=1_000, done=False, interval_ms=3_600_000
+    )
+    await store.duties.report(
+        "promoter", "w-1", 60_000, handled=17, done=True, interval_ms=3_600_000
+    )
+    assert not await store.duties.report(
+        "ledger", "w-1", 60_000, handled=5, done=True, interval_ms=1_000
+    )
     ledger, promoter = (await client.get("/duties")).json()
     assert ledger == {
         "name": "ledger",

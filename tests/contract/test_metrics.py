@@ -111,7 +111,7 @@ async def test_what_queues_workers_and_rate_classes_say(
 async def test_duties_tell_how_they_get_on(root: Client, store: Store) -> None:
     await store.duties.claim("promoter", "w-1", 60_000)
     await store.duties.claim("archive", "w-2", 60_000)
-    await store.duties.report("promoter", "w-1", handled=3, done=True, interval_ms=0)
+    await store.duties.report("promoter", "w-1", 60_000, handled=3, done=True, interval_ms=0)
     await eventually(lambda: _late(store))
     await store.duties.release("promoter", "w-1")
     samples = parsed(await root.get("/metrics"))

@@ -73,6 +73,21 @@ async def test_one_of_many_holds_a_duty_and_hands_it_over(store: Store, observer
     assert await holder(observer, "counting") is None
 
 
+async def test_a_report_extends_the_lease_of_the_holder_alone(
+    store: Store, observer: Observer
+) -> None:
+    async def report(holder: str) -> bool:
+        return await store.duties.report(
+            "counting", holder, 60_000, handled=0, done=True, interval_ms=20
+        )
+
+    assert await store.duties.claim("counting", "first", 1)
+    await eventually(lambda: store.duties.claim("counting", "second", 1))
+    assert not await report("first")
+    assert await report("second")
+    assert await holder(observer, "counting") == "second"
+
+
 async def test_bc_39_a_holder_that_hangs_loses_its_duty(store: Store, observer: Observer) -> None:
     assert await store.duties.claim("counting", "hangs", 400)
     loop = Counting()
