@@ -289,12 +289,12 @@ def guards(
     value: Inputs, given: frozenset[str], *, chosen_ids: bool, request: bool
 ) -> list[ColumnElement[bool]]:
     """What must not exist for the inputs."""
-    found = [
+    held = _none(value, "fingerprint", lambda each: quarantine.c.fingerprint == each)
+    if value.varies("fingerprint"):
         # Mostly nothing is in quarantine, which is one question instead of one for each job.
-        or_(
-            ~select(number(1)).select_from(quarantine).correlate(None).exists(),
-            _none(value, "fingerprint", lambda each: quarantine.c.fingerprint == each),
-        ),
+        held = or_(~select(number(1)).select_from(quarantine).correlate(None).exists(), held)
+    found = [
+        held,
         _none(
             value,
             "queue",

@@ -17,7 +17,6 @@ from sqlalchemy import (
     cast,
     func,
     insert,
-    literal_column,
     select,
 )
 from sqlalchemy.dialects.postgresql import JSONB
@@ -33,17 +32,18 @@ from headgate.queries.enqueue import (
     record_request,
 )
 from headgate.queries.lanes import LANE
-from headgate.queries.literals import always, number
+from headgate.queries.literals import always, number, word
 from headgate.tables import active_partition, job
 
 FITTING: Final = frozenset(PLAIN) | {"id", "headers"}
 """The inputs that it can carry."""
 
-JOINABLE: Final = ("id", "fingerprint")
+JOINABLE: Final = ("id", "payload", "fingerprint")
 """The inputs that it also takes as one text `joined_{input}`, which drivers encode quicker than an
-array and the server takes apart as quickly. They are mostly made by us, without a `JOINT`."""
+array and the server takes apart as quickly. Payloads must be ASCII then."""
 
-JOINT: Final = ","
+JOINT: Final = "\x1f"
+"""What stands between them: a character that JSON never has in it, nor what we make ourselves."""
 
 
 @cache
@@ -78,6 +78,8 @@ def insert_in_lane(
     values: dict[str, ColumnElement[Any]] = {
         name: value[name] for name in PLAIN if name in REQUIRED or name in given
     }
+    if "payload" in joined:
+        values["payload"] = func.convert_to(value["payload"], word("UTF8"))
     values["ulid"] = value["id"]
     values["enqueued_at_ms"] = values["scheduled_at_ms"] = clock.c.now_ms
     if "headers" in given:
@@ -105,5 +107,5 @@ def insert_in_lane(
 
 def _taken_apart(name: str) -> ColumnElement[Any]:
     return func.string_to_array(
-        bindparam(f"joined_{name}", type_=Text), literal_column(f"'{JOINT}'")
+        bindparam(f"joined_{name}", type_=Text), func.chr(number(ord(JOINT)))
     )

@@ -70,6 +70,9 @@ Answer = TypeVar("Answer")
 Conversation = Generator[Step, Sequence[Row], Answer]
 
 _ATTEMPTS: Final = 5
+# Longer payloads take longer to be searched for joints than to be encoded one by one.
+_SHORT_BYTES: Final = 256
+_JOINT_BYTES: Final = JOINT.encode()
 _LANE_INPUTS: Final = frozenset(LANE)
 _SAVEPOINT: Final = text("SAVEPOINT headgate_enqueue")
 _RELEASE: Final = text("RELEASE SAVEPOINT headgate_enqueue")
@@ -129,7 +132,8 @@ class Batch:
         joints = len(self.envelopes) - 1
         joined = set()
         for name in JOINABLE if joints else ():
-            text = JOINT.join(self.parameters[f"{name}_array"])
+            values = self.parameters[f"{name}_array"]
+            text = _join_payloads(values) if name == "payload" else JOINT.join(values)
             if text.count(JOINT) == joints:
                 self.parameters[f"joined_{name}"] = text
                 joined.add(name)
@@ -147,6 +151,14 @@ class Batch:
     @property
     def chooses_ids(self) -> bool:
         return len(self.generated) < len(self.envelopes)
+
+
+def _join_payloads(payloads: Sequence[bytes]) -> str:
+    """The payloads as one text; empty where bytes are no text everywhere, or too many to search."""
+    joined = _JOINT_BYTES.join(payloads)
+    if len(joined) > _SHORT_BYTES * len(payloads) or not joined.isascii() or b"\0" in joined:
+        return ""
+    return joined.decode()
 
 
 def _read_key(envelope: Envelope) -> bytes | None:

@@ -15,13 +15,14 @@ from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 from tests.store.rows import Observer
 
-_NAMES = st.sampled_from(["", "a", "a,b", ",", "é"])
+_NAMES = st.sampled_from(["", "a", "a,b", "a\x1fb", "é"])
+_PAYLOADS = st.sampled_from([b"", b"{}", b"a\x1fb", b"a\0b", b"\xff", b"\\x41", b"x" * 300])
 _LANES = st.fixed_dictionaries(
     {"queue": st.sampled_from(["default", "a,b"])},
     optional={"partition_key": _NAMES, "rate_class": _NAMES, "priority": st.integers(-1, 1)},
 )
 _JOBS = st.fixed_dictionaries(
-    {"kind": st.sampled_from(["mail", "post"]), "payload": st.binary(max_size=8)},
+    {"kind": st.sampled_from(["mail", "post"]), "payload": _PAYLOADS},
     optional={
         "fingerprint": _NAMES,
         "schema_version": st.integers(1, 3),
@@ -75,8 +76,8 @@ def ways(headgate_database: str) -> Iterator[Ways]:
 
 
 @given(lane=_LANES, jobs=st.lists(_JOBS, min_size=1, max_size=4))
-@example(lane={"queue": "q"}, jobs=[{"kind": "mail", "payload": b"1", "fingerprint": "a,b"}] * 2)
-@example(lane={"queue": "default"}, jobs=[{"kind": "mail", "payload": b"1"}] * 2)
+@example(lane={"queue": "q"}, jobs=[{"kind": "mail", "payload": b"1", "fingerprint": "a\x1fb"}] * 2)
+@example(lane={"queue": "default"}, jobs=[{"kind": "mail", "payload": b"\\x41"}] * 2)
 @settings(
     max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
