@@ -23,8 +23,8 @@ class PgqueuerSide:
         await self._queries.enqueue("noop", msgspec.json.encode(Welcome(number)))
 
     async def enqueue_batch(self, size: int) -> None:
-        payload = msgspec.json.encode(Welcome(0))
-        await self._queries.enqueue(["noop"] * size, [payload] * size, [0] * size)
+        payloads = [msgspec.json.encode(Welcome(0)) for _ in range(size)]
+        await self._queries.enqueue(["noop"] * size, payloads, [0] * size)
 
     async def work(self, concurrency: int, handled: Handled) -> None:
         app = PgQueuer.from_asyncpg_pool(self._pool)

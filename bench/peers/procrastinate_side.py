@@ -33,8 +33,8 @@ class ProcrastinateSide:
         await self._task.defer_async(number=number, template="welcome")
 
     async def enqueue_batch(self, size: int) -> None:
-        job = {"number": 0, "template": "welcome"}
-        await self._task.batch_defer_async(*([job] * size))
+        jobs = [{"number": 0, "template": "welcome"} for _ in range(size)]
+        await self._task.batch_defer_async(*jobs)
 
     async def work(self, concurrency: int, handled: Handled) -> None:
         self._handled = handled

@@ -34,7 +34,7 @@ class Side(Protocol):
         """Enqueues one no-op job."""
 
     async def enqueue_batch(self, size: int) -> None:
-        """Enqueues this many no-op jobs at once."""
+        """Enqueues this many no-op jobs at once, each with a payload of its own."""
 
     async def work(self, concurrency: int, handled: Handled) -> None:
         """Runs a worker until cancelled. Its handler calls `handled`, and does nothing else."""
