@@ -7,6 +7,7 @@ import re
 import runpy
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -64,12 +65,28 @@ class Fork:
 
     def wait(self) -> Ended:
         """What it has said and how it ended, once it has."""
+        return self._ended or self._end(os.waitpid(self.pid, 0)[1])
+
+    def ended(self) -> Ended | None:
+        """The same, or None while it runs."""
         if self._ended is None:
-            code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-            self._ended = Ended(code, self._said(1), self._said(2))
-            for file in self._files:
-                file.close()
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self._end(status)
         return self._ended
+
+    def _end(self, status: int) -> Ended:
+        code = os.waitstatus_to_exitcode(status)
+        self._ended = Ended(code, self._said(1), self._said(2))
+        for file in self._files:
+            file.close()
+        return self._ended
+
+    def said(self) -> str:
+        """What has come to stdout so far, and to stderr."""
+        if self._ended:
+            return self._ended.stdout + self._ended.stderr
+        return self._said(1) + self._said(2)
 
     def told(self) -> str:
         """What has come to stderr so far."""
@@ -94,6 +111,7 @@ def headgate(*arguments: str) -> Callable[[], object]:
 
     def run() -> None:
         sys.argv = ["headgate", *arguments]
+        sys.path.insert(0, os.getcwd())  # as `python -m headgate.cli` does
         main()
 
     return run
@@ -131,9 +149,15 @@ def become(run: Callable[[], object], environment: Mapping[str, str]) -> NoRetur
             code = 0
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else int(bool(ended.code))
+        _wait_for_threads()
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(code)
+
+
+def _wait_for_threads() -> None:
+    """As Python does before it ends, so that whoever relies on it, or must not, is found out."""
+    threading._shutdown()  # type: ignore[attr-defined]  # there is no public way

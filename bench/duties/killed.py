@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import signal
 import time
 
 import asyncpg
@@ -10,13 +11,14 @@ from bench.duties.bounds import exactly
 from bench.report import Figure
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
-from tests.chaos.test_killed_schedulers import HOLDER, JOURNAL, Fleet, fleet
+from tests.chaos.fleet import Fleet, fleet
+from tests.chaos.test_killed_schedulers import ARGUMENTS, HOLDER, JOURNAL
 from tests.store.rows import Observer
 from tests.worker.waiting import eventually
 
 PROCESSES = 6
 PERIOD_MS = 1_000
-_APPLICATION = "bench.duties.scheduled:app"
+_ARGUMENTS = ("bench.duties.scheduled:app", *ARGUMENTS[1:])
 _NEWEST = "SELECT max(tick) FROM journal"
 
 
@@ -24,9 +26,9 @@ async def measure(dsn: str, *, quick: bool) -> list[Figure]:
     ticks = 15 if quick else 60
     connection = await asyncpg.connect(dsn)
     await connection.execute(JOURNAL)
-    with fleet(dsn, _APPLICATION) as workers:
-        for _ in range(PROCESSES):
-            workers.start()
+    with fleet(dsn, *_ARGUMENTS) as workers:
+        for number in range(PROCESSES):
+            workers.start(f"--worker-id=worker-{number}")
         await eventually(lambda: _reached(connection, 0), limit_ms=60_000)
         last = await connection.fetchval(_NEWEST) + (ticks - 1) * PERIOD_MS
         kills = await _kill(workers, connection, last)
@@ -52,12 +54,14 @@ async def _reached(connection: Observer, tick_ms: int) -> bool:
 
 async def _kill(workers: Fleet, connection: Observer, last: int) -> int:
     """Kills the holder of the duty every few seconds until the last tick is due; how often."""
+    holders = {f"worker-{number}": each for number, each in enumerate(workers.processes)}
     kills = 0
     while time.time() * 1000 < last - 2 * PERIOD_MS:
         await asyncio.sleep(random.uniform(2, 6))
         holder = await connection.fetchval(HOLDER)
-        if holder in workers.processes:
-            workers.kill(holder)
-            workers.start()
+        if victim := holders.pop(holder, None):
             kills += 1
+            workers.end_one(signal.SIGKILL, victim)
+            name = f"another-{kills}"
+            holders[name] = workers.start(f"--worker-id={name}")
     return kills

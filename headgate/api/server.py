@@ -28,6 +28,10 @@ _log = logging.getLogger("headgate.api")
 DRAIN_LIMIT_S: Final = 10
 """How long a request that is being served may take after the signal to stop."""
 
+KEEP_ALIVE_S: Final = 75
+"""How long an idle connection stays open. Longer than proxies and clients commonly keep theirs, or
+a request would meet one that is just being closed."""
+
 
 class CannotServe(HeadgateError):
     """The process cannot listen as it was told to; waiting does not cure that."""
@@ -107,6 +111,7 @@ async def serve(
                 proxy_headers=False,
                 server_header=False,
                 timeout_graceful_shutdown=DRAIN_LIMIT_S,
+                timeout_keep_alive=KEEP_ALIVE_S,
                 ws="none",
                 lifespan="off",
             ),

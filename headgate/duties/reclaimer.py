@@ -19,7 +19,8 @@ class Reclaimer:
 
     name = "reclaimer"
     interval_ms = 1_000
-    batch = 1_000
+    # Short enough for a claim that comes meanwhile, and waits for the processor.
+    batch = 50
 
     def __init__(self, on_event: Callable[[Event], None] = ignore) -> None:
         self._on_event = on_event

@@ -18,7 +18,7 @@ class Evictions:
     name = "retention"
     interval_ms = 1_000
     # Nobody waits for it, and a claim may wait for as long as a batch has the processor.
-    batch = 200
+    batch = 100
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ from headgate.queries.shapes import materialized, total
 from headgate.queries.states import is_state, state_value
 from headgate.tables import concurrency_limit, job, quarantine, queue_state, rate_bucket, worker
 
-WINDOW: Final = 5_000
+WINDOW: Final = 2_000
 """How many available jobs of the queue are asked for their reason."""
 
 

@@ -3,10 +3,11 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+from tests.forks import Fork, headgate
 
 
 class Fleet:
@@ -15,25 +16,27 @@ class Fleet:
     def __init__(self, dsn: str, *arguments: str) -> None:
         self._arguments = arguments
         self._environment = {**os.environ, "HEADGATE_DATABASE_URL": dsn}
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[Fork] = []
 
-    def start(self) -> None:
-        self.processes.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "headgate.cli", "worker", *self._arguments],
-                env=self._environment,
-            )
+    def start(self, *arguments: str) -> Fork:
+        """One more, with these arguments besides."""
+        process = Fork(
+            headgate("worker", *self._arguments, *arguments),
+            directory=Path.cwd(),
+            environment=self._environment,
         )
+        self.processes.append(process)
+        return process
 
-    def victim(self) -> "subprocess.Popen[bytes]":
+    def victim(self) -> Fork:
         """One of them, chosen by chance."""
         return random.choice(self.processes)
 
-    def oldest(self) -> "subprocess.Popen[bytes]":
+    def oldest(self) -> Fork:
         """The one that most surely has work in hand by now."""
         return self.processes[0]
 
-    def end_one(self, how: signal.Signals, victim: "subprocess.Popen[bytes] | None" = None) -> None:
+    def end_one(self, how: signal.Signals, victim: Fork | None = None) -> None:
         """Takes one out by a signal, and waits until it is gone."""
         victim = victim or self.victim()
         self.processes.remove(victim)
@@ -43,8 +46,8 @@ class Fleet:
     def stop(self) -> list[int]:
         """Ends all of them in order; their exit codes."""
         for process in self.processes:
-            process.terminate()
-        return [process.wait(timeout=40) for process in self.processes]
+            process.send_signal(signal.SIGTERM)
+        return [process.wait().returncode for process in self.processes]
 
 
 @contextmanager
@@ -55,6 +58,4 @@ def fleet(dsn: str, *arguments: str) -> Iterator[Fleet]:
         yield running
     finally:
         for process in running.processes:
-            process.send_signal(signal.SIGCONT)
             process.kill()
-            process.wait()

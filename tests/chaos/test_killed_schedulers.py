@@ -1,22 +1,19 @@
 """Whoever takes up the schedules is killed again and again; each tick is enqueued exactly once."""
 
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import asyncpg
 import pytest
 
 from headgate.store.store import Store
+from tests.chaos.fleet import fleet
 from tests.store.rows import Observer
 from tests.worker.waiting import eventually
 
 PERIOD_MS = 100
 WORKERS = 3
 KILLS = 3
+ARGUMENTS = ("tests.chaos.scheduled:app", "--lease-ms=3000", "--log-level=error")
 
 # Jobs are gone when they are done, so their ids protect nothing; what was written is kept here.
 JOURNAL = """
@@ -29,57 +26,20 @@ HOLDER = "SELECT holder FROM headgate_duty WHERE name = 'scheduler'"
 WRITTEN = "SELECT count(*) FROM journal"
 
 
-class Fleet:
-    """Worker processes by the ids under which they hold duties."""
-
-    def __init__(self, dsn: str, application: str) -> None:
-        self._application = application
-        self._environment = {**os.environ, "HEADGATE_DATABASE_URL": dsn}
-        self._started = 0
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-
-    def start(self) -> None:
-        self._started += 1
-        worker_id = f"worker-{self._started}"
-        self.processes[worker_id] = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "headgate.cli", "worker", self._application),
-                *(f"--worker-id={worker_id}", "--lease-ms=3000", "--log-level=error"),
-            ],
-            env=self._environment,
-        )
-
-    def kill(self, worker_id: str) -> None:
-        victim = self.processes.pop(worker_id)
-        victim.send_signal(signal.SIGKILL)
-        victim.wait()
-
-
-@contextmanager
-def fleet(dsn: str, application: str = "tests.chaos.scheduled:app") -> Iterator[Fleet]:
-    running = Fleet(dsn, application)
-    try:
-        yield running
-    finally:
-        for process in running.processes.values():
-            process.kill()
-            process.wait()
-
-
 @pytest.mark.timeout(120)
 async def test_every_tick_is_enqueued_once(headgate_database: str, store: Store) -> None:
     observer: Observer = await asyncpg.connect(headgate_database)
     try:
         await observer.execute(JOURNAL)
-        with fleet(headgate_database) as workers:
-            for _ in range(WORKERS):
-                workers.start()
+        with fleet(headgate_database, *ARGUMENTS) as workers:
+            names = [f"worker-{number}" for number in range(WORKERS + KILLS)]
+            running = {name: workers.start(f"--worker-id={name}") for name in names[:WORKERS]}
             holders = [await _work_of_another(observer, "")]
-            for _ in range(KILLS):
-                workers.kill(holders[-1])
-                workers.start()
+            for name in names[WORKERS:]:
+                workers.end_one(signal.SIGKILL, running[holders[-1]])
+                running[name] = workers.start(f"--worker-id={name}")
                 holders.append(await _work_of_another(observer, holders[-1]))
-            assert all(process.poll() is None for process in workers.processes.values())
+            assert all(process.ended() is None for process in workers.processes)
         rows = await observer.fetch("SELECT tick FROM journal ORDER BY id")
         ticks = [row["tick"] for row in rows]
         assert len(ticks) > 100

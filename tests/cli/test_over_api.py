@@ -179,7 +179,7 @@ SESSIONS: Final = (
     Session(
         "jobs bulk delete --queue idle --older-than 0s --yes", r"is completed: 5 jobs", full_queue
     ),
-    Session("queues list", r"queue +unfinished +limit .*\nidle +1 +- +1 +no", job()),
+    Session("queues list", r"queue +unfinished +limit .*\n(.*\n)*idle +1 +- +1 +no", job()),
     Session("queues history idle --bucket 1m", r"at +arrived +completed", job()),
     Session("queues blocked idle", r"reasons .*queue paused 0, rate class 0", job()),
     Session("queues partitions idle", r"partition +waiting", job()),

@@ -2,12 +2,11 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
-_CHECKOUT = Path(__file__).parents[2]
+from tests.forks import Ended, Fork, headgate
+
 MODULE = "handlers"
 
 
@@ -18,23 +17,21 @@ class WorkerProcess:
         self, directory: Path, source: str, dsn: str, *arguments: str, application: str
     ) -> None:
         (directory / f"{MODULE}.py").write_text(source)
-        self._log = (directory / f"worker-{time.monotonic_ns()}.log").open("w+")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "headgate.cli", "worker", application, *arguments],
-            cwd=directory,
-            env={**os.environ, "PYTHONPATH": str(_CHECKOUT), "HEADGATE_DATABASE_URL": dsn},
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
+        self._process = Fork(
+            headgate("worker", application, *arguments),
+            directory=directory,
+            environment={**os.environ, "HEADGATE_DATABASE_URL": dsn},
         )
 
     @property
     def output(self) -> str:
-        return Path(self._log.name).read_text()
+        return self._process.said()
 
     @property
     def status(self) -> int | None:
         """How it ended; None while it runs."""
-        return self._process.poll()
+        ended = self._process.ended()
+        return ended.returncode if ended else None
 
     def says(self, text: str) -> bool:
         return text in self.output
@@ -44,9 +41,11 @@ class WorkerProcess:
 
     def ended(self, limit_ms: int) -> int:
         """The exit status, which must come within the limit."""
-        return self._process.wait(limit_ms / 1000)
+        deadline = time.monotonic() + limit_ms / 1000
+        while (status := self.status) is None:
+            assert time.monotonic() < deadline, self.output
+            time.sleep(0.01)
+        return status
 
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._log.close()
+    def kill(self) -> Ended:
+        return self._process.kill()
