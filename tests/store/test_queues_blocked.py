@@ -8,6 +8,7 @@ import pytest
 
 from headgate.model.policy import ConcurrencyLimit
 from headgate.model.queue import BlockedJobs, BlockReasons
+from headgate.queries.blocked import WINDOW
 from headgate.store.store import Store
 from tests.store.backlog import bucket, fill, quarantine
 from tests.store.rows import HOUR_MS, Observer
@@ -97,16 +98,20 @@ async def test_jobs_that_wait_for_another_attempt(store: Store, observer: Observ
 @pytest.mark.parametrize("folded", [False, True])
 async def test_the_oldest_ones_are_asked(store: Store, observer: Observer, folded: bool) -> None:
     await bucket(observer, "smtp", 5, window_ms=HOUR_MS, tokens=0)
-    await fill(store, 5_000, queue="q", rate_class="smtp")
+    await fill(store, WINDOW, queue="q", rate_class="smtp")
     if folded:
         await fold(store)
-    assert await blocked(store) == held(5_000, rate_class=5_000)
+    assert await blocked(store) == held(WINDOW, rate_class=WINDOW)
     await fill(store, 1, queue="q", rate_class="smtp")
     found = await blocked(store)
-    assert (found.waiting, found.reasons.rate_class, found.approximate) == (5_001, 5_000, True)
+    assert (found.waiting, found.reasons.rate_class, found.approximate) == (
+        WINDOW + 1,
+        WINDOW,
+        True,
+    )
     await store.queues.pause("q")
     found = await blocked(store)
-    assert (found.reasons.queue_paused, found.approximate) == (5_001, False)
+    assert (found.reasons.queue_paused, found.approximate) == (WINDOW + 1, False)
 
 
 @pytest.mark.parametrize("seed", range(6))
