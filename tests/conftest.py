@@ -13,5 +13,5 @@ pytest_plugins = ["headgate.testing.plugin"]
 @pytest.fixture
 async def store(headgate_database: str) -> AsyncIterator[Store]:
     """An open store on a fresh database."""
-    async with Store(StoreSettings(dsn=headgate_database)) as opened:
+    async with Store(StoreSettings(dsn=headgate_database, connect_timeout_ms=30_000)) as opened:
         yield opened

@@ -25,8 +25,11 @@ async def open_store(headgate_database: str) -> AsyncIterator[OpenStore]:
     """Opens further stores on the database of the test, with settings of their own."""
     opened: list[Store] = []
 
+    # A busy machine is no outage.
+    defaults = {"dsn": headgate_database, "connect_timeout_ms": 30_000}
+
     def open_one(**settings: Any) -> Store:
-        opened.append(Store(StoreSettings(**{"dsn": headgate_database, **settings})))
+        opened.append(Store(StoreSettings(**{**defaults, **settings})))
         return opened[-1]
 
     yield open_one

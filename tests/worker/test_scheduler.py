@@ -150,15 +150,12 @@ async def test_a_year_is_caught_up_in_one_pass(
         YEAR_HOURS * HOUR_MS,
     )
     scheduler = Scheduler()
-    started = time.perf_counter()
     while await scheduler.run_once(store) == scheduler.batch:
         pass
-    seconds = time.perf_counter() - started
     rows = await observer.fetch("SELECT periodic_tick_ms AS tick FROM headgate_job ORDER BY id")
     assert len(rows) == jobs
     assert rows[-1]["tick"] + HOUR_MS > await now_ms(observer)
     assert await due_ids(store) == []
-    assert seconds < 1
 
 
 async def test_time_is_the_databases(
