@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections import Counter
-from contextlib import suppress
 from typing import Any
 
 import asyncpg
@@ -64,11 +63,10 @@ class Traffic:
             transaction = connection.transaction()
             await transaction.start()
             await enqueue_in(connection, [random_envelope() for _ in range(20)])
-            # Locks in no order, as no statement of ours does: it may lose, and is undone anyway.
-            with suppress(asyncpg.DeadlockDetectedError):
-                await connection.execute(
-                    "DELETE FROM headgate_job WHERE id % 7 = 0 AND state = 'available'"
-                )
+            await connection.execute(
+                "DELETE FROM headgate_job WHERE id IN (SELECT id FROM headgate_job WHERE id % 7 = 0"
+                " AND state = 'available' ORDER BY id FOR UPDATE SKIP LOCKED)"
+            )
             await transaction.rollback()
         await connection.close()
 
