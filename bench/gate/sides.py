@@ -16,25 +16,21 @@ LEASE_MS = 600_000
 WARM_UP = 8
 
 
-class Side:
-    """One way to the next jobs: connections and claims are those of the gate on both."""
+class OurSide:
+    """`admit` of the store, as a worker calls it."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
 
     async def take(self, capacity: int) -> Sequence[Claim]:
-        raise NotImplementedError
-
-
-class OurSide(Side):
-    """`admit` of the store, as a worker calls it."""
-
-    async def take(self, capacity: int) -> Sequence[Claim]:
         return await self.store.gate.admit("worker", ["default"], capacity, LEASE_MS)
 
 
-class PlainSide(Side):
-    """One statement that knows no policy."""
+class PlainSide:
+    """One statement that knows no policy; its connections and claims are those of the gate."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
 
     async def take(self, capacity: int) -> Sequence[Claim]:
         rows = await self.store.hot_path.fetch(
@@ -48,6 +44,9 @@ class PlainSide(Side):
             },
         )
         return [claim_of(row) for row in rows]
+
+
+Side = OurSide | PlainSide
 
 
 @asynccontextmanager

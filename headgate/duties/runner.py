@@ -93,15 +93,15 @@ class DutyRunner:
         # A fleet that starts together must not ask together.
         await asyncio.sleep(random.random() * min(loop.interval_ms, _MAX_PHASE_MS) / 1000)
         faults = Backoff(loop.interval_ms, _MAX_FAULT_PAUSE_MS)
-        held = ours = False
+        # Until the answer is known (None) the duty may be ours, and must be given back.
+        ours: bool | None = False
         try:
             while True:
                 try:
                     pause_ms = loop.interval_ms
-                    # Until the answer is known, the duty may be ours and must be given back.
-                    was_ours, ours, held = ours, False, True
-                    ours = held = await work_off(self._store, loop, self._holder, held=was_ours)
-                    if not held:
+                    held, ours = bool(ours), None
+                    ours = await work_off(self._store, loop, self._holder, held=held)
+                    if not ours:
                         # Often enough to take it over within the lease of its holder.
                         pause_ms = lease_ms(loop) // 2
                     self._outage.succeeded()
@@ -113,7 +113,7 @@ class DutyRunner:
                     pause_ms = int(faults.next_ms())
                 await asyncio.sleep(pause_ms * random.uniform(1, 1.1) / 1000)
         finally:
-            if held:
+            if ours is not False:
                 await self._release(loop)
 
     async def _release(self, loop: Loop) -> None:

@@ -37,7 +37,9 @@ class _IdSource:
                 self._number = self._random.getrandbits(_RANDOM_BITS)
             # A step of random size keeps two processes that drew neighbouring numbers from walking
             # in each other's footsteps.
-            step = self._random.getrandbits(_STEP_BITS) + 1
+            # However many are taken, they fit into a millisecond.
+            widest = min(1 << _STEP_BITS, (1 << _RANDOM_BITS) // (2 * max(count, 1)))
+            step = self._random.randrange(widest) + 1
             while (self._number + step * count) >> _RANDOM_BITS:
                 self._next_millisecond()
             first, self._number = self._number + step, self._number + step * count

@@ -107,17 +107,14 @@ class Memory:
 
     `lane` is the only one there was; `level` the priority at which the only queue was served twice
     in a row, without pinned jobs; `deeper` the priorities below which the next call that comes
-    short has not looked yet. `looks_around` says that the next call chooses its way anew, as the
-    last one came short or for a change. `watch` says where the search for starving jobs goes on,
-    `due` when. `limited` says that the last call went through rate classes, `crowded` through
-    ceilings.
+    short has not looked yet; `watch` says where the search for starving jobs goes on, `due` when.
+    `limited` says that the last call went through rate classes, `crowded` through ceilings.
     """
 
     def __init__(self) -> None:
         self.lane: LaneKey | None = None
         self.level: int | None = None
         self.came_short = True
-        self.looks_around = True
         self.deeper: dict[str, int] = {}
         self.limited = False
         self.crowded = False
@@ -134,10 +131,11 @@ class Memory:
         """Notes how a call ended."""
         self._calls += 1
         self.came_short = came_short
-        self.looks_around = came_short or self._calls % _SURVEY_INTERVAL == 0
 
-    def ended_short(self) -> None:
-        self.came_short = self.looks_around = True
+    @property
+    def looks_around(self) -> bool:
+        """The next call chooses its way anew: the last one came short, or it is time for that."""
+        return self.came_short or self._calls % _SURVEY_INTERVAL == 0
 
     def met(self, queues: Sequence[str], claims: Sequence[Claim]) -> None:
         """Notes at which level the queue was served, if there is one queue and one level."""

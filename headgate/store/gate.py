@@ -141,8 +141,7 @@ class Gate:
         """Whether the one lane gave something; then it gave all that there is to be had."""
         rows = await self._database.fetch(direct(), call.parameters(**_lane(lane)))
         if not rows:
-            memory.lane = None
-            memory.ended_short()
+            memory.lane, memory.came_short = None, True
             return False
         memory.lane = lane
         call.take(rows)

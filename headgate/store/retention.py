@@ -90,8 +90,10 @@ class Retention:
             return await self._database.fetch(statements[kind], parameters)
 
         pruned: dict[str, int] = {}
-        passed_over = self._pruning.passed_over
-        for name in (name for name in statements if name not in passed_over):
+        passed_over = set(self._pruning.passed_over)
+        for name in statements:
+            if name in passed_over:
+                continue
             rows = await self._pruning.each([name], some)
             pruned[name] = sum(row["n"] for row in rows)
         return pruned

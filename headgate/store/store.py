@@ -47,8 +47,6 @@ from headgate.store.upkeep import Upkeep
 from headgate.store.workflows import Workflows
 
 _CALLER_CONNECTIONS: Final = 64
-# A wake-up, and beside it what processes tell each other.
-_FLEETING: Final = 2
 
 
 class Store:
@@ -61,8 +59,13 @@ class Store:
         self._gate_database = Database(
             settings, size=settings.gate_pool_size, session_settings=GATE_SETTINGS
         )
-        self._fleeting = Database(settings, size=_FLEETING, session_settings=FLEETING_SETTINGS)
-        self.notifier = Notifier(self._fleeting, enabled=settings.notify and not settings.pooler)
+        # Apart, so that no wake-up stands behind a duty.
+        self._notify_database, self._duty_database = (
+            Database(settings, size=1, session_settings=FLEETING_SETTINGS) for _ in range(2)
+        )
+        self.notifier = Notifier(
+            self._notify_database, enabled=settings.notify and not settings.pooler
+        )
         self.listener = Listener(settings)
         self.gate = Gate(self._gate_database)
         self.leases = Leases(self.hot_path)
@@ -75,7 +78,7 @@ class Store:
         self.upkeep = Upkeep(self.hot_path, self.notifier)
         self.lanes = Lanes(self.hot_path)
         self.recount = Recount(self.hot_path, self.upkeep)
-        self.duties = Duties(self._fleeting)
+        self.duties = Duties(self._duty_database)
         self.idempotency = Idempotency(self.hot_path)
         self.imports = Imports(self.hot_path, self.notifier)
         producer = Producer(self.hot_path, self.notifier)
@@ -132,7 +135,8 @@ class Store:
             self.hot_path,
             self.database,
             self._caller_database,
-            self._fleeting,
+            self._notify_database,
+            self._duty_database,
         ):
             await database.close()
 

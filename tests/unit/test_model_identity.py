@@ -53,6 +53,14 @@ def test_ids_grow_while_the_clock_steps_back(monkeypatch: pytest.MonkeyPatch) ->
     assert ids == sorted(set(ids))
 
 
+def test_any_number_of_ids_can_be_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "_RANDOM_BITS", 16)
+    source = identity._IdSource()
+    taken = [*source.take(30_000), *source.take(0), *source.take(30_000)]
+    assert len(set(taken)) == 60_000
+    assert taken == sorted(taken)
+
+
 def test_ids_grow_when_the_numbers_of_a_millisecond_run_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

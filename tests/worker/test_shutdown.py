@@ -116,7 +116,7 @@ async def test_the_second_signal_releases_at_once(
     await eventually(lambda: kind == "blocks" or process.says("drains: 1 jobs run"), limit_ms=2_000)
     process.signal(signal.SIGINT)
     # Only a loop that does not react is given up, and says so with its status.
-    assert process.ended(20_000) == (1 if kind == "blocks" else 0), process.output
+    assert process.ended(10_000) == (1 if kind == "blocks" else 0), process.output
     assert await running_jobs(observer) == 0
     assert await untouched(observer, job_id)
 
@@ -140,7 +140,7 @@ async def test_reports_that_are_ready_survive_a_blocked_event_loop(
     assert await state_of(observer, ready.id) == State.RUNNING
     process.signal(signal.SIGTERM)
     process.signal(signal.SIGINT)
-    assert process.ended(20_000) == 1
+    assert process.ended(10_000) == 1
     assert await state_of(observer, ready.id) == State.COMPLETED
     assert await untouched(observer, blocked.id)
 

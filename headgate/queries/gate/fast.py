@@ -34,7 +34,6 @@ from headgate.queries.gate.parts import (
     WORKER,
     claim,
     clock,
-    materialized,
     next_jobs,
     probe,
     read,
@@ -47,6 +46,7 @@ from headgate.queries.gate.walk import (
     with_cursor,
 )
 from headgate.queries.literals import always, never, number, word
+from headgate.queries.shapes import materialized
 from headgate.tables import concurrency_limit, job
 
 STAND_BY: Final = 2

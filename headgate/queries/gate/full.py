@@ -21,9 +21,10 @@ from sqlalchemy import (
 )
 
 from headgate.queries.gate import buckets, ceilings, displacement, draw, walk
-from headgate.queries.gate.parts import CLAIM_COLUMNS, QUEUES, claim, clock, materialized, read
+from headgate.queries.gate.parts import CLAIM_COLUMNS, QUEUES, claim, clock, read
 from headgate.queries.gate.report import Steps, report
 from headgate.queries.literals import number, word
+from headgate.queries.shapes import materialized
 from headgate.tables import concurrency_limit, job
 
 

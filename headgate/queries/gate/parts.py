@@ -26,6 +26,7 @@ from sqlalchemy.sql.selectable import LateralFromClause
 from headgate.queries.clock import instant
 from headgate.queries.lanes import LANE
 from headgate.queries.literals import always, number, word
+from headgate.queries.shapes import materialized
 from headgate.queries.states import is_state, state_value
 from headgate.tables import job, quarantine
 
@@ -77,12 +78,6 @@ CLAIM_COLUMNS: Final = (
     job.c.sticky_worker,
 )
 """The fields of `Claim`, in their order."""
-
-
-def materialized(statement: Any, name: str) -> CTE:
-    """A CTE that is evaluated once, where it stands in the plan."""
-    made: CTE = statement.cte(name).prefix_with("MATERIALIZED", dialect="postgresql")
-    return made
 
 
 def probe(found: Select[Any], name: str) -> LateralFromClause:

@@ -6,8 +6,9 @@ from typing import Any
 from sqlalchemy import CTE, BigInteger, ColumnElement, FromClause, Select, func, select
 
 from headgate.queries.gate import buckets, ceilings, draw, walk
-from headgate.queries.gate.parts import clock, materialized, probe, read
+from headgate.queries.gate.parts import clock, probe, read
 from headgate.queries.literals import always, number
+from headgate.queries.shapes import materialized
 from headgate.tables import concurrency_limit, rate_bucket
 
 

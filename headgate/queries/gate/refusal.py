@@ -27,12 +27,12 @@ from headgate.queries.gate import buckets, ceilings, walk
 from headgate.queries.gate.parts import (
     ADDRESS,
     clock,
-    materialized,
     next_jobs,
     read,
     still_available,
 )
 from headgate.queries.literals import always, number, word
+from headgate.queries.shapes import materialized
 from headgate.queries.states import state_value
 from headgate.tables import concurrency_limit, job, job_state
 

@@ -31,8 +31,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import distinct_on
 
 from headgate.queries.gate import buckets, ceilings, draw, walk
-from headgate.queries.gate.parts import CAPACITY, clock, materialized, probe, read
+from headgate.queries.gate.parts import CAPACITY, clock, probe, read
 from headgate.queries.literals import always, never, number, word
+from headgate.queries.shapes import materialized
 from headgate.tables import concurrency_limit, rate_bucket
 
 PATIENCE: Final = 2

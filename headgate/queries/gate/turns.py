@@ -20,9 +20,10 @@ from sqlalchemy import (
 )
 
 from headgate.queries.gate.fast import STAND_BY, allotment, draw_in_turn
-from headgate.queries.gate.parts import CAPACITY, WORKER, claim, clock, materialized, read
+from headgate.queries.gate.parts import CAPACITY, WORKER, claim, clock, read
 from headgate.queries.gate.walk import next_level, ring
 from headgate.queries.literals import never, number, word
+from headgate.queries.shapes import materialized
 from headgate.tables import active_partition, concurrency_limit, queue_state
 
 _LEVEL: Final = SimpleNamespace(

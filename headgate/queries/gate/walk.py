@@ -30,9 +30,10 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.sql.selectable import LateralFromClause
 from sqlalchemy.types import Double, TypeEngine
 
-from headgate.queries.gate.parts import CAPACITY, QUEUES, WORKER, materialized, probe
+from headgate.queries.gate.parts import CAPACITY, QUEUES, WORKER, probe
 from headgate.queries.lanes import LANE
 from headgate.queries.literals import always, number, word
+from headgate.queries.shapes import materialized
 from headgate.tables import active_partition, concurrency_limit, queue_state
 
 LEVELS: Final = 16
