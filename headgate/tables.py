@@ -16,6 +16,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    ColumnElement,
     Double,
     ForeignKey,
     Index,
@@ -26,6 +27,8 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    cast,
+    func,
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, ENUM, JSONB
@@ -148,6 +151,25 @@ job = Table(
 
 _AVAILABLE = text("state = 'available'")
 
+
+def text_hash(value: Any, seed: Any = None) -> ColumnElement[int]:
+    """A number for a text, in place of it in an index that nobody reads in the order of the text.
+
+    Numbers of fixed width are several times as quick to compare, and smaller. Two texts may share
+    one, so whoever looks for a number compares the text as well.
+    """
+    start = text("0") if seed is None else seed
+    return func.hashtextextended(value, start, type_=BigInteger)
+
+
+def lane_hash(lane: Any) -> ColumnElement[int]:
+    """The same for the five columns of a lane, which `lane` has by name."""
+    hashed: ColumnElement[int] = cast(lane["priority"], BigInteger)
+    for name in ("queue", "sticky_worker", "partition_key", "rate_class"):
+        hashed = text_hash(lane[name], hashed)
+    return hashed
+
+
 # Lists, one index per driving filter: equality first, then (state, id) to page through.
 Index("headgate_job_queue", job.c.queue, job.c.state, job.c.id)
 # With few queues or kinds the planner would take this one for theirs and filter: a walk through all
@@ -157,7 +179,7 @@ Index("headgate_job_state", job.c.state, job.c.id, postgresql_where=text("id > 0
 Index("headgate_job_kind", job.c.kind, job.c.state, job.c.id)
 Index(
     "headgate_job_fingerprint",
-    job.c.fingerprint,
+    text_hash(job.c.fingerprint),
     job.c.state,
     job.c.id,
     postgresql_where=text("state <> 'completed'"),
@@ -165,11 +187,7 @@ Index(
 # The gate's draw: one lane, oldest first.
 Index(
     "headgate_job_lane",
-    job.c.queue,
-    job.c.sticky_worker,
-    job.c.priority.desc(),
-    job.c.rate_class,
-    job.c.partition_key,
+    lane_hash(job.c),
     job.c.scheduled_at_ms,
     job.c.id,
     postgresql_where=_AVAILABLE,

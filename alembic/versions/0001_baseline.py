@@ -281,7 +281,7 @@ def upgrade() -> None:
     op.create_index(
         "headgate_job_fingerprint",
         "headgate_job",
-        ["fingerprint", "state", "id"],
+        [sa.literal_column("hashtextextended(fingerprint, 0)"), "state", "id"],
         unique=False,
         postgresql_where=sa.text("state <> 'completed'"),
     )
@@ -290,11 +290,11 @@ def upgrade() -> None:
         "headgate_job_lane",
         "headgate_job",
         [
-            "queue",
-            "sticky_worker",
-            sa.literal_column("priority DESC"),
-            "rate_class",
-            "partition_key",
+            sa.literal_column(
+                "hashtextextended(rate_class, hashtextextended(partition_key, "
+                "hashtextextended(sticky_worker, hashtextextended(queue, CAST(priority AS "
+                "BIGINT)))))"
+            ),
             "scheduled_at_ms",
             "id",
         ],

@@ -23,7 +23,7 @@ from bench.server import BenchServer, bench_server, cpu_seconds_of
 ENQUEUES = {
     "enqueue": (500, 3_000),
     "enqueue_concurrent": (1_000, 8_000),
-    "enqueue_batch": (5_000, 20_000),
+    "enqueue_batch": (16_000, 40_000),
 }
 # The same, with the concurrency of a worker and the number of workers, each in a process.
 DRAINS = {
@@ -32,7 +32,7 @@ DRAINS = {
     "drain_100_in_4": ((8_000, 40_000), 100, 4),
 }
 MEASURES = (*ENQUEUES, *DRAINS)
-# A slow side gets fewer jobs, its rate does not depend on them.
+# A slow side gets fewer jobs of many, its rate does not depend on them.
 SLOW = ("chancy", "procrastinate")
 _PATIENCE_SECONDS = 300
 
@@ -72,15 +72,18 @@ def measure(server: BenchServer, side: str, measure: str, *, quick: bool) -> tup
     dsn = server.new_database()
     try:
         if measure in ENQUEUES:
-            jobs = ENQUEUES[measure][0 if quick else 1]
+            jobs = _jobs_of(side, ENQUEUES[measure], quick=quick)
             return enqueues(server, dsn, side, measure, jobs)
         sizes, concurrency, workers = DRAINS[measure]
-        jobs = sizes[0 if quick else 1]
-        if side in SLOW:
-            jobs = max(1_000, jobs // 8 // 1_000 * 1_000)
+        jobs = _jobs_of(side, sizes, quick=quick)
         return drains(server, dsn, side, jobs, concurrency, workers)
     finally:
         server.drop_database(dsn)
+
+
+def _jobs_of(side: str, sizes: tuple[int, int], *, quick: bool) -> int:
+    jobs = sizes[0 if quick else 1]
+    return min(jobs, max(1_000, jobs // 8 // 1_000 * 1_000)) if side in SLOW else jobs
 
 
 def _handled(tallies: list[Tally], wanted: int, side: str) -> int:
@@ -101,7 +104,7 @@ def main() -> None:
     rates: dict[tuple[str, str], list[float]] = defaultdict(list)
     costs: dict[tuple[str, str], list[float]] = defaultdict(list)
     with bench_server() as server:
-        for _ in range(2 if options.quick else 5):
+        for _ in range(3 if options.quick else 5):
             for wanted in options.measure:
                 for side in random.sample(SIDES, len(SIDES)):
                     rate, cost = measure(server, side, wanted, quick=options.quick)

@@ -1,7 +1,8 @@
 """One part of a measurement in a process of its own: `python -m bench.peers.child SIDE DSN PART`.
 
 It says "ready", waits for a line, does its part and says what came of it, as JSON. A worker never
-does: it works until it is killed.
+does: it works until it is killed. The others keep their connections until then, as closing them
+costs a server more than a small batch.
 """
 
 import asyncio
@@ -88,7 +89,7 @@ async def _paced(side: Side, jobs: int, per_second: float) -> None:
     await asyncio.gather(*enqueuing)
 
 
-async def take_part(side: Side, dsn: str, part: Part) -> Measurement:
+async def take_part(side: Side, dsn: str, part: Part) -> None:
     if isinstance(part, Fill | Produce):
         await side.install(dsn)
     await side.open(dsn)
@@ -107,7 +108,7 @@ async def take_part(side: Side, dsn: str, part: Part) -> Measurement:
                 await _paced(side, jobs, per_second)
             case Work(tally=tally, jobs=jobs, concurrency=concurrency):
                 await side.work(concurrency, Tally(Path(tally), jobs).count)
-        return Measurement(time.perf_counter() - started, _own_cpu() - cpu)
+        _say(Measurement(time.perf_counter() - started, _own_cpu() - cpu))
     finally:
         await side.close()
 
@@ -118,6 +119,11 @@ def _begin() -> tuple[float, float]:
     return time.perf_counter(), _own_cpu()
 
 
+def _say(measured: Measurement) -> None:
+    print(msgspec.json.encode(measured).decode(), flush=True)
+    sys.stdin.readline()
+
+
 def _own_cpu() -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
@@ -126,8 +132,7 @@ def _own_cpu() -> float:
 def main() -> None:
     logging.disable(logging.WARNING)
     name, dsn, part = sys.argv[1:]
-    measured = uvloop.run(take_part(side_named(name), dsn, msgspec.json.decode(part, type=Part)))
-    print(msgspec.json.encode(measured).decode(), flush=True)
+    uvloop.run(take_part(side_named(name), dsn, msgspec.json.decode(part, type=Part)))
 
 
 if __name__ == "__main__":

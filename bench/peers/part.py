@@ -23,7 +23,7 @@ class RunningPart:
         self._process.stdin.flush()
 
     def finish(self) -> Measurement:
-        """Waits for its end; what it measured."""
+        """Waits until it has done its part; what it measured."""
         assert self._process.stdout is not None
         return msgspec.json.decode(self._process.stdout.readline(), type=Measurement)
 

@@ -28,6 +28,7 @@ from headgate.queries.clock import now_ms
 from headgate.queries.cluster import is_alive, live_workers_of
 from headgate.queries.gate.buckets import is_passed_over, reservation
 from headgate.queries.gate.walk import next_level
+from headgate.queries.lanes import waits_in
 from headgate.queries.literals import always, never, number, word
 from headgate.queries.rate_classes import level
 from headgate.queries.shapes import materialized, total
@@ -187,12 +188,10 @@ def _position(subject: CTE) -> ScalarSelect[int]:
     head = (
         select(waiting.c.id, waiting.c.scheduled_at_ms, waiting.c.priority)
         .where(
-            waiting.c.queue == subject.c.queue,
-            waiting.c.sticky_worker == subject.c.sticky_worker,
-            waiting.c.priority == lane.c.priority,
-            waiting.c.rate_class == lane.c.rate_class,
-            waiting.c.partition_key == subject.c.partition_key,
-            is_state(waiting.c.state, "available"),
+            *waits_in(
+                waiting,
+                {**subject.c, "priority": lane.c.priority, "rate_class": lane.c.rate_class},
+            )
         )
         .order_by(waiting.c.scheduled_at_ms, waiting.c.id)
         .limit(number(MAX_AHEAD))

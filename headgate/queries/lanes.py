@@ -8,13 +8,32 @@ one probe, until a prune removes it.
 
 from typing import Any, Final
 
-from sqlalchemy import CTE, ColumnElement, FromClause, collate, literal_column, select, true
+from sqlalchemy import CTE, ColumnElement, FromClause, and_, collate, literal_column, select, true
 from sqlalchemy.dialects.postgresql import insert
 
-from headgate.tables import active_partition, inflight, new_lane
+from headgate.queries.literals import always
+from headgate.queries.states import is_state
+from headgate.tables import active_partition, inflight, lane_hash, new_lane
 
 LANE: Final = ("queue", "sticky_worker", "priority", "partition_key", "rate_class")
 """The columns of a lane, in the order of its key."""
+
+
+def is_lane(entry: FromClause, lane: Any) -> list[ColumnElement[bool]]:
+    """Whether an entry is of this lane: columns of a selectable, or a mapping of values."""
+    return [entry.c[name] == lane[name] for name in LANE]
+
+
+def waits_in(waiting: FromClause, lane: Any) -> list[ColumnElement[bool]]:
+    """Whether a job waits in this lane. To be ordered by `scheduled_at_ms, id`.
+
+    Its hash is what the index has; the columns are compared in a form that invites no other index.
+    """
+    return [
+        lane_hash(waiting.c) == lane_hash(lane),
+        and_(*is_lane(waiting, lane)).is_(always()),
+        is_state(waiting.c.state, "available"),
+    ]
 
 
 def register(source: FromClause, *, at_commit: bool = False) -> tuple[CTE, ...]:

@@ -36,6 +36,7 @@ from headgate.queries.shapes import (
     page_size,
 )
 from headgate.queries.states import is_state, state_value
+from headgate.queries.streams import of_fingerprint
 from headgate.tables import job, quarantine
 
 FINGERPRINTS: Final = 1_000
@@ -85,8 +86,8 @@ def waiting_jobs() -> Executable:
         select(
             select(job.c.id)
             .where(
-                job.c.fingerprint == entry.c.fingerprint,
-                *_from(state, number(0)),
+                *of_fingerprint(entry.c.fingerprint),
+                *_behind(state, number(0)),
                 not_passed_over(),
             )
             .order_by(job.c.state, job.c.id)
@@ -150,8 +151,8 @@ def lock_parked() -> Select[Any]:
     return (
         select(job.c.id)
         .where(
-            job.c.fingerprint == _FINGERPRINT,
-            *_from(State.QUARANTINED, bindparam("after_id", type_=BigInteger)),
+            *of_fingerprint(_FINGERPRINT),
+            *_behind(State.QUARANTINED, bindparam("after_id", type_=BigInteger)),
         )
         .order_by(job.c.state, job.c.id)
         .limit(bindparam("batch_size", type_=BigInteger))
@@ -159,11 +160,7 @@ def lock_parked() -> Select[Any]:
     )
 
 
-def _from(state: State, after_id: ColumnElement[int]) -> tuple[ColumnElement[bool], ...]:
+def _behind(state: State, after_id: ColumnElement[int]) -> tuple[ColumnElement[bool], ...]:
     """The stream of one state of a fingerprint, in the only form that pins its index."""
     value = state_value(state)
-    return (
-        tuple_(job.c.state, job.c.id) > tuple_(value, after_id),
-        job.c.state <= value,
-        job.c.state != state_value("completed"),
-    )
+    return tuple_(job.c.state, job.c.id) > tuple_(value, after_id), job.c.state <= value

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from headgate.model.lifecycle import LIVE
 from headgate.queries.clock import MINUTE_MS, instant, minute
 from headgate.queries.counts import counted, is_cut, known_queues, unfolded
-from headgate.queries.lanes import LANE
+from headgate.queries.lanes import LANE, waits_in
 from headgate.queries.literals import always, number, word
 from headgate.queries.shapes import materialized, page_offset, page_size, total
 from headgate.queries.states import is_live, is_state
@@ -306,10 +306,7 @@ def _oldest(judged: CTE) -> Select[Any]:
     )
     head = (
         select(job.c.scheduled_at_ms)
-        .where(
-            *(job.c[name] == entry.c[name] for name in LANE),
-            is_state(job.c.state, "available"),
-        )
+        .where(*waits_in(job, entry.c))
         .order_by(job.c.scheduled_at_ms, job.c.id)
         .limit(number(1))
         .lateral("head")

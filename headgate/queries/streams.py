@@ -30,7 +30,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from headgate.model.lifecycle import State
 from headgate.queries.literals import always, number
 from headgate.queries.states import each_state, state_value
-from headgate.tables import job, job_tag
+from headgate.tables import job, job_tag, text_hash
 
 UNCOMPLETED: Final = tuple(state for state in State if state is not State.COMPLETED)
 
@@ -98,12 +98,18 @@ def by_tags(size: ColumnElement[int]) -> Select[Any]:
     return select(tag.c.tag.label("stream"), stream.c.id).select_from(tag.join(stream, always()))
 
 
+def of_fingerprint(value: ColumnElement[str]) -> list[ColumnElement[bool]]:
+    """Whether a job that is not completed has this fingerprint, in the words of its index."""
+    return [
+        text_hash(job.c.fingerprint) == text_hash(value),
+        job.c.fingerprint == value,
+        job.c.state != state_value(State.COMPLETED),
+    ]
+
+
 def _leading(driver: str) -> list[ColumnElement[bool]]:
-    leading: list[ColumnElement[bool]] = [job.c[driver] == wanted(driver)]
-    if driver == "fingerprint":
-        # The index is limited to this, which has to be said.
-        leading.append(job.c.state != state_value(State.COMPLETED))
-    return leading
+    value = wanted(driver)
+    return of_fingerprint(value) if driver == "fingerprint" else [job.c[driver] == value]
 
 
 def _of(

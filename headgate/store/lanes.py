@@ -11,7 +11,8 @@ from headgate.store.database import Database, Row, Session
 
 LaneKey: TypeAlias = tuple[str, str, int, str, str]
 
-_BEFORE_ALL: Final[LaneKey] = ("", "", 0, "", "")
+_FIRST: Final[LaneKey] = ("", "", 0, "", "")
+_LEAST_HASH: Final = -(2**63)
 
 
 class Lanes:
@@ -20,17 +21,18 @@ class Lanes:
     def __init__(self, database: Database) -> None:
         self._database = database
         # Where the next look goes on; losing it costs one round.
-        self._waiting_up_to = _BEFORE_ALL
-        self._registered_up_to = _BEFORE_ALL
+        self._waiting_up_to = _LEAST_HASH
+        self._registered_up_to = _FIRST
 
     async def register_forgotten(self, limit: int) -> tuple[int, int]:
         """Looks at the next `limit` lanes with available jobs and registers those that nobody has:
         (examined, registered). Fewer than `limit` examined end a round. Raises `StoreUnavailable`.
         """
-        parameters = _after(self._waiting_up_to, limit)
+        _check(limit)
+        parameters = {"after_hash": self._waiting_up_to, "batch_size": limit}
         [row] = await self._database.fetch(register_forgotten(), parameters)
         examined: int = row["examined"]
-        self._waiting_up_to = lane_key(row) if examined == limit else _BEFORE_ALL
+        self._waiting_up_to = row["hash"] if examined == limit else _LEAST_HASH
         return examined, row["registered"]
 
     async def prune_drained(self, limit: int) -> tuple[int, int]:
@@ -38,8 +40,11 @@ class Lanes:
         job, as the gate does with what it meets; the entries of a worker that is gone, or of a
         queue that nobody polls, it never meets: (examined, found). Raises `StoreUnavailable`.
         """
-        rows = await self._database.fetch(find_drained(), _after(self._registered_up_to, limit))
-        self._registered_up_to = lane_key(rows[-1]) if len(rows) == limit else _BEFORE_ALL
+        _check(limit)
+        place = zip(LANE, self._registered_up_to, strict=True)
+        parameters = {f"after_{name}": value for name, value in place}
+        rows = await self._database.fetch(find_drained(), {**parameters, "batch_size": limit})
+        self._registered_up_to = lane_key(rows[-1]) if len(rows) == limit else _FIRST
         drained = [lane_key(row) for row in rows if row["drained"]]
         if drained:
             await prune(self._database, drained)
@@ -62,11 +67,9 @@ def lane_key(row: Row) -> LaneKey:
     return queue, sticky_worker, priority, partition_key, rate_class
 
 
-def _after(lane: LaneKey, limit: int) -> dict[str, Any]:
+def _check(limit: int) -> None:
     if limit < 1:
         raise InvalidRequest("limit must be >= 1")
-    place = {f"after_{name}": value for name, value in zip(LANE, lane, strict=True)}
-    return {**place, "batch_size": limit}
 
 
 def _lanes(lanes: Iterable[LaneKey]) -> dict[str, Any]:

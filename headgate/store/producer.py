@@ -52,7 +52,7 @@ class Producer:
         if answer is None:
             answer = await self._enqueue_slowly(batch, request)
         if answer.queues:
-            self._notifier.wake(answer.queues)
+            self._notifier.wake(answer.queues, jobs=len(envelopes))
         return answer.jobs
 
     async def _enqueue_quickly(self, batch: Batch, request: RequestKey | None) -> Written | None:

@@ -74,6 +74,7 @@ PARAMETERS: dict[str, Any] = {
     "busy_partition_keys": ["t1"],
     **{f"lane_{name}": value for name, value in LANE_VALUES.items()},
     **{f"after_{name}": value for name, value in LANE_VALUES.items()},
+    "after_hash": 0,
     "batch_size": 100,
     **{f"drained_{name}_array": [value] for name, value in LANE_VALUES.items()},
 }

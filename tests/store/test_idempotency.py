@@ -257,7 +257,7 @@ async def test_any_port_may_take_part(store: Store, observer: Observer) -> None:
 async def test_queues_are_woken_after_the_commit(store: Store, observer: Observer) -> None:
     job_id = await bring(store, observer, Envelope(kind="mail", queue="q"), State.ARCHIVED)
     heard: list[set[str]] = []
-    store.notifier.wake = lambda queues: heard.append(set(queues))  # type: ignore[method-assign]
+    store.notifier.wake = lambda queues, **_: heard.append(set(queues))  # type: ignore[method-assign]
 
     async def work(session: Session) -> StoredAnswer:
         await store.within(session).control.retry(job_id)

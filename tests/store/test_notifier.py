@@ -57,6 +57,31 @@ async def test_bc_75_a_burst_is_few_notifications(store: Store, received: Receiv
     assert len(received.queues) < 500
 
 
+async def test_a_queue_with_batch_after_batch_is_named_less_often(
+    store: Store, received: Received
+) -> None:
+    started = time.monotonic()
+    batches = 0
+    while time.monotonic() - started < 0.25:
+        await store.producer.enqueue([Envelope(kind="mail")] * 100)
+        batches += 1
+    took_ms = (time.monotonic() - started) * 1_000
+    await store.close()
+    assert batches > 2
+    await until(lambda: received.at_least(1))
+    assert len(received.queues) <= took_ms / 25 + 2
+
+
+async def test_a_busy_queue_holds_up_no_other(store: Store, received: Received) -> None:
+    store.notifier.wake(["busy"], jobs=1_000)
+    await until(lambda: received.at_least(1))
+    store.notifier.wake(["busy"], jobs=1_000)
+    store.notifier.wake(["other"])
+    await store.close()
+    await until(lambda: received.at_least(3))
+    assert received.queues == ["busy", "other", "busy"]
+
+
 async def test_the_last_one_is_sent_before_the_end(
     store: Store, observer: Observer, received: Received
 ) -> None:

@@ -24,7 +24,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.sql.selectable import LateralFromClause
 
 from headgate.queries.clock import instant
-from headgate.queries.lanes import LANE
+from headgate.queries.lanes import LANE, waits_in
 from headgate.queries.literals import always, number, word
 from headgate.queries.shapes import materialized
 from headgate.queries.states import is_state, state_value
@@ -98,10 +98,6 @@ def read(made: CTE, name: str) -> ScalarSelect[Any]:
     return select(made.c[name]).scalar_subquery()
 
 
-def is_lane(entry: FromClause, lane: Lane) -> list[ColumnElement[bool]]:
-    return [entry.c[name] == lane[name] for name in LANE]
-
-
 def is_served(entry: FromClause) -> list[ColumnElement[bool]]:
     """The lane is for this worker: of a queue it polls, and pinned to it or to nobody."""
     return [entry.c.queue == any_(QUEUES), entry.c.sticky_worker.in_([word(""), WORKER])]
@@ -119,11 +115,7 @@ def next_jobs(waiting: FromClause, lane: Lane, *columns: Any) -> Select[Any]:
     return (
         select(*columns)
         .select_from(waiting)
-        .where(
-            *is_lane(waiting, lane),
-            is_state(waiting.c.state, "available"),
-            or_(some.is_(None), quarantined.is_(None)),
-        )
+        .where(*waits_in(waiting, lane), or_(some.is_(None), quarantined.is_(None)))
         .order_by(waiting.c.scheduled_at_ms, waiting.c.id)
     )
 
@@ -137,7 +129,7 @@ def first_job(lane: Lane) -> Select[Any]:
     return (
         select(number(1))
         .select_from(waiting)
-        .where(*is_lane(waiting, lane), is_state(waiting.c.state, "available"))
+        .where(*waits_in(waiting, lane))
         .order_by(waiting.c.scheduled_at_ms, waiting.c.id)
         .limit(number(1))
     )

@@ -23,8 +23,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from headgate.queries.gate.parts import ADDRESS, first_job, is_lane, probe
-from headgate.queries.lanes import LANE
+from headgate.queries.gate.parts import ADDRESS, first_job, probe
+from headgate.queries.lanes import LANE, is_lane
 from headgate.queries.literals import always, number
 from headgate.tables import active_partition
 
