@@ -61,13 +61,10 @@ async def test_a_queue_with_batch_after_batch_is_named_less_often(
     store: Store, received: Received
 ) -> None:
     started = time.monotonic()
-    batches = 0
-    while time.monotonic() - started < 0.25:
+    for _ in range(30):
         await store.producer.enqueue([Envelope(kind="mail")] * 100)
-        batches += 1
     took_ms = (time.monotonic() - started) * 1_000
     await store.close()
-    assert batches > 2
     await until(lambda: received.at_least(1))
     assert len(received.queues) <= took_ms / 25 + 2
 
