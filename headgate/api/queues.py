@@ -17,6 +17,7 @@ from headgate.model.queue import (
     BlockedJobs,
     BlockReasons,
     HistoryBucket,
+    QueueBacklog,
     QueueStatistics,
     QuietGroups,
 )
@@ -55,6 +56,9 @@ _EXAMPLE: Final = QueueStatistics(
         noisy_partitions=1,
         approximate=False,
     ),
+)
+_BACKLOG: Final = QueueBacklog(
+    **{name: getattr(_EXAMPLE, name) for name in QueueBacklog.__struct_fields__}
 )
 _BLOCKED: Final = BlockedJobs(
     queue="mail",
@@ -143,6 +147,21 @@ async def list_queues(request: ApiRequest, query: QueuesQuery) -> Response:
     Rates are jobs per second. `time_to_drain_ms` null means that a queue with a backlog grows.
     """
     return page_response(await request.store.queues.page(query.page, query.queue))
+
+
+@operation(
+    "GET",
+    "/backlog",
+    page_answer("A page of the queues by name.", QueueBacklog, backlog=[_BACKLOG]),
+    BAD_LIMIT,
+)
+async def list_backlogs(request: ApiRequest, query: PageQuery) -> Response:
+    """List how much work queues have.
+
+    The queues of `/queues`, with what is told of them without a look at their partitions. That
+    takes little however many there are: for whoever asks often, or is in a hurry.
+    """
+    return page_response(await request.store.queues.backlogs(query.page))
 
 
 @operation(

@@ -60,6 +60,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     bulk.read_operation,
     bulk.cancel_operation,
     queues.list_queues,
+    queues.list_backlogs,
     queues.set_queue_weight,
     queues.delete_queue,
     queues.pause_queue,

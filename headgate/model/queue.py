@@ -17,27 +17,35 @@ class QuietGroups(msgspec.Struct, kw_only=True, frozen=True):
     approximate: bool
 
 
-class QueueStatistics(msgspec.Struct, kw_only=True, frozen=True):
-    """How a queue stands now.
+class QueueBacklog(msgspec.Struct, kw_only=True, frozen=True):
+    """How much work a queue has now, and whether it gets less.
 
     `by_state` has the states that occur; `unfinished_jobs` are the live ones among them, by the
-    same count. `oldest_available_ms` is the age of what has waited longest. `memory_bytes` is what
-    the last sample of its newest jobs weighed. `count_is_approximate` says that too much was yet
-    to be folded into the counts to read all of it.
+    same count. `count_is_approximate` says that too much was yet to be folded into the counts to
+    read all of it.
     """
 
     queue: str
-    weight: int
     unfinished_jobs: int
-    max_unfinished_jobs: int | None
     by_state: dict[str, int]
     arrival_rate: float
     drain_rate: float
     time_to_drain_ms: int | None
-    oldest_available_ms: int | None
     paused: bool
-    memory_bytes: int | None
     count_is_approximate: bool
+
+
+class QueueStatistics(QueueBacklog, kw_only=True, frozen=True):
+    """How a queue stands now.
+
+    `oldest_available_ms` is the age of what has waited longest. `memory_bytes` is what the last
+    sample of its newest jobs weighed.
+    """
+
+    weight: int
+    max_unfinished_jobs: int | None
+    oldest_available_ms: int | None
+    memory_bytes: int | None
     quiet_groups: QuietGroups
 
 

@@ -1,15 +1,18 @@
-"""The page of queues: everything that is said of each, in one statement.
+"""The page of queues: what is said of each, in one statement.
 
 What it costs grows with the queues of the page and their partitions, never with jobs: counts come
-from base rows and ledger, rates from minute buckets, ages from one probe per waiting partition.
+from base rows and ledger, rates from minute buckets, ages from one probe per waiting lane. Ages and
+partitions are nearly all of it, so there is a page without them.
 """
 
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     CTE,
+    ColumnElement,
     Executable,
+    FromClause,
     Select,
     Text,
     and_,
@@ -48,57 +51,89 @@ _MINUTES: Final = 2
 _BASE_ROWS: Final = len(LIVE) * (MAX_PARTITIONS + 1)
 
 
+class _Listed(NamedTuple):
+    """The queues of a page, and what everything about them is made of."""
+
+    queue: CTE
+    clock: CTE
+    entries: CTE
+    counts: CTE
+    flow: CTE
+
+
 @cache
-def queue_statistics(*, one_queue: bool) -> Executable:
-    """A row for each queue of the page from `page_offset` on, up to `page_size`, by name; with
-    `one_queue` for `wanted_queue` alone.
+def queue_backlogs() -> Executable:
+    """A row for each queue of the page from `page_offset` on, up to `page_size`, by name: what is
+    told without a look at its partitions.
 
     `elapsed_ms` is the time in which `arrived` and `completed` were counted: the current minute and
-    the one before. Columns that begin with `noisy_` are of the noisy partitions together,
-    `quiet_oldest_ms` is of all others.
+    the one before.
     """
+    return _page(_listed(one_queue=False))
+
+
+@cache
+def queue_statistics(*, one_queue: bool) -> Executable:
+    """The same and all the rest; with `one_queue` for `wanted_queue` alone.
+
+    Columns that begin with `noisy_` are of the noisy partitions together, `quiet_oldest_ms` is of
+    all others.
+    """
+    listed = _listed(one_queue=one_queue)
+    known = materialized(_known_partitions(listed), "known")
+    judged = materialized(_judged(known), "judged")
+    grouped = _groups(judged).subquery("grouped")
+    return _page(listed, grouped, enqueue_policy, queue_sample).add_columns(
+        listed.clock.c.now_ms,
+        func.coalesce(queue_state.c.weight, number(1)).label("weight"),
+        enqueue_policy.c.max_unfinished_jobs,
+        queue_sample.c.memory_bytes,
+        *_columns(grouped),
+    )
+
+
+def _listed(*, one_queue: bool) -> _Listed:
     now_ms = select(instant().label("now_ms")).subquery("now")
     since_ms = minute(now_ms.c.now_ms) - number(MINUTE_MS)
     clock = materialized(select(now_ms.c.now_ms, since_ms.label("since_ms")), "clock")
     entries = unfolded()
     counts = materialized(counted(entries), "counts")
     names = known_queues(counts, entries).subquery("names")
-    listed = select(names.c.queue)
+    found = select(names.c.queue)
     if one_queue:
-        listed = listed.where(names.c.queue == bindparam("wanted_queue", type_=Text))
+        found = found.where(names.c.queue == bindparam("wanted_queue", type_=Text))
     queue = materialized(
-        listed.order_by(names.c.queue).offset(page_offset()).limit(page_size()), "queue"
+        found.order_by(names.c.queue).offset(page_offset()).limit(page_size()), "queue"
     )
     flow = materialized(_unfolded_flow(queue, entries, clock), "flow")
+    return _Listed(queue, clock, entries, counts, flow)
+
+
+def _page(listed: _Listed, *details: FromClause) -> Select[Any]:
+    """What every page tells of its queues, where `details` may be asked for more."""
+    queue, clock, entries, counts, flow = listed
     totals = _totals(queue, counts).subquery("totals")
     rates = _rates(queue, flow, clock).subquery("rates")
-    known = materialized(_known_partitions(queue, entries, flow, clock), "known")
-    judged = materialized(_judged(known), "judged")
-    grouped = _groups(judged).subquery("grouped")
     cut = select(is_cut(entries)).subquery("cut")
     source = queue.join(clock, always()).join(cut, always())
-    for detail in (totals, rates, grouped, queue_state, enqueue_policy, queue_sample):
+    for detail in (totals, rates, queue_state, *details):
         source = source.outerjoin(detail, detail.c.queue == queue.c.queue)
     return (
         select(
             queue.c.queue,
-            clock.c.now_ms,
             (clock.c.now_ms - clock.c.since_ms).label("elapsed_ms"),
-            func.coalesce(queue_state.c.weight, number(1)).label("weight"),
             func.coalesce(queue_state.c.paused, word("false")).label("paused"),
-            enqueue_policy.c.max_unfinished_jobs,
-            queue_sample.c.memory_bytes,
-            *(
-                detail.c[name]
-                for detail in (totals, rates, grouped)
-                for name in detail.c.keys()  # noqa: SIM118  # a collection of columns is no mapping
-                if name != "queue"
-            ),
+            *_columns(totals),
+            *_columns(rates),
             cut.c.approximate,
         )
         .select_from(source)
         .order_by(queue.c.queue)
     )
+
+
+def _columns(detail: FromClause) -> list[ColumnElement[Any]]:
+    return [column for column in detail.c if column.name != "queue"]
 
 
 def _totals(queue: CTE, counts: CTE) -> Select[Any]:
@@ -153,12 +188,13 @@ def _rates(queue: CTE, flow: CTE, clock: CTE) -> Select[Any]:
     ).group_by(flows.c.queue)
 
 
-def _known_partitions(queue: CTE, entries: CTE, flow: CTE, clock: CTE) -> Select[Any]:
+def _known_partitions(listed: _Listed) -> Select[Any]:
     """Partitions that hold unfinished jobs or had any in the last minutes: idle ones are peers too.
 
     Where the base rows of a queue stop at their limit, partitions that were emptied since stay too:
     they are more than are looked at, which is all that can be told of what was left out.
     """
+    queue, clock, entries, _, flow = listed
     zero, stateless = number(0), job.c.state.type
     first = (
         select(partition_count.c.partition_key, partition_count.c.state, partition_count.c.n)
@@ -223,7 +259,6 @@ def _known_partitions(queue: CTE, entries: CTE, flow: CTE, clock: CTE) -> Select
             rows.c.partition_key,
             backlog.label("backlog"),
             total(rows.c.n, is_state(rows.c.state, "running")).label("running"),
-            total(rows.c.n, is_state(rows.c.state, "available")).label("available"),
             arrived.label("arrived"),
             completed.label("completed"),
         )

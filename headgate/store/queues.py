@@ -14,6 +14,7 @@ from headgate.model.queue import (
     BlockReasons,
     HistoryBucket,
     Partition,
+    QueueBacklog,
     QueueStatistics,
     QuietGroups,
     StateCounts,
@@ -30,7 +31,7 @@ from headgate.queries.queue_settings import (
     set_paused,
     set_weight,
 )
-from headgate.queries.queues import queue_statistics
+from headgate.queries.queues import queue_backlogs, queue_statistics
 from headgate.store.database import Executor, Row
 
 _decode_counts: Final = msgspec.json.Decoder(dict[str, int]).decode
@@ -62,6 +63,15 @@ class Queues:
         else:
             rows = []
         return request.page([_statistics(row) for row in rows])
+
+    async def backlogs(self, request: PageRequest) -> Page[QueueBacklog]:
+        """A page of the same queues with how much work they have, which takes a fraction of the
+        time: partitions and lanes are not looked at.
+
+        Raises `InvalidRequest`.
+        """
+        rows = await self._database.fetch(queue_backlogs(), request.parameters())
+        return request.page([_backlog(row) for row in rows])
 
     async def counts(self, queue: str | None = None) -> StateCounts:
         """How many jobs are in each state, of one queue or of all."""
@@ -184,35 +194,47 @@ class Queues:
         return len(await self._database.fetch(sample_memory(), {"sample_size": size}))
 
 
-def _statistics(row: Row) -> QueueStatistics:
+def _backlog(row: Row) -> QueueBacklog:
     seconds = row["elapsed_ms"] / 1000
-    arrived, completed = row["arrived"] or 0, row["completed"] or 0
+    arrival_rate, drain_rate = (row["arrived"] or 0) / seconds, (row["completed"] or 0) / seconds
     unfinished = row["unfinished_jobs"] or 0
-    arrival_rate, drain_rate = arrived / seconds, completed / seconds
-    quiet_arrival_rate = max(0, arrived - (row["noisy_arrived"] or 0)) / seconds
-    quiet_drain_rate = max(0, completed - (row["noisy_completed"] or 0)) / seconds
-    quiet_backlog = max(0, unfinished - (row["noisy_backlog"] or 0))
-    return QueueStatistics(
+    return QueueBacklog(
         queue=row["queue"],
-        weight=row["weight"],
         unfinished_jobs=unfinished,
-        max_unfinished_jobs=row["max_unfinished_jobs"],
         by_state=_decode_counts(row["by_state"]) if row["by_state"] else {},
         arrival_rate=arrival_rate,
         drain_rate=drain_rate,
         time_to_drain_ms=time_to_drain_ms(unfinished, arrival_rate, drain_rate),
-        oldest_available_ms=_age(row, "oldest_at_ms"),
         paused=row["paused"],
-        memory_bytes=row["memory_bytes"],
         count_is_approximate=row["approximate"],
-        quiet_groups=QuietGroups(
-            arrival_rate=quiet_arrival_rate,
-            drain_rate=quiet_drain_rate,
-            time_to_drain_ms=time_to_drain_ms(quiet_backlog, quiet_arrival_rate, quiet_drain_rate),
-            oldest_available_ms=_age(row, "quiet_oldest_at_ms"),
-            noisy_partitions=row["noisy_partitions"] or 0,
-            approximate=bool(row["partitions_cut"]),
-        ),
+    )
+
+
+def _statistics(row: Row) -> QueueStatistics:
+    return QueueStatistics(
+        **msgspec.structs.asdict(_backlog(row)),
+        weight=row["weight"],
+        max_unfinished_jobs=row["max_unfinished_jobs"],
+        oldest_available_ms=_age(row, "oldest_at_ms"),
+        memory_bytes=row["memory_bytes"],
+        quiet_groups=_quiet_groups(row),
+    )
+
+
+def _quiet_groups(row: Row) -> QuietGroups:
+    seconds = row["elapsed_ms"] / 1000
+    arrival_rate, drain_rate = (
+        max(0, (row[name] or 0) - (row[f"noisy_{name}"] or 0)) / seconds
+        for name in ("arrived", "completed")
+    )
+    backlog = max(0, (row["unfinished_jobs"] or 0) - (row["noisy_backlog"] or 0))
+    return QuietGroups(
+        arrival_rate=arrival_rate,
+        drain_rate=drain_rate,
+        time_to_drain_ms=time_to_drain_ms(backlog, arrival_rate, drain_rate),
+        oldest_available_ms=_age(row, "quiet_oldest_at_ms"),
+        noisy_partitions=row["noisy_partitions"] or 0,
+        approximate=bool(row["partitions_cut"]),
     )
 
 

@@ -45,6 +45,10 @@ ROUTES: Final[Mapping[str, tuple[Bound, tuple[str, ...]]]] = {
         Bound(120_000, "1,000 partitions of each queue"),
         ("/queues", "/queues?limit=20", "/queues?limit=20&cursor=150", "/queues?queue=q000"),
     ),
+    "list_backlogs": (
+        Bound(4_000, "every state of each queue"),
+        ("/backlog", "/backlog?limit=20&cursor=150"),
+    ),
     "read_queue_history": (
         Bound(1_000),
         (

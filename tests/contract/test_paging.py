@@ -80,6 +80,7 @@ async def make_operations(client: Client, store: Store) -> None:
 
 LISTS: dict[str, tuple[str, Callable[[Client, Store], Awaitable[None]]]] = {
     "/queues": ("queue", make_queues),
+    "/backlog": ("queue", make_queues),
     "/partitions?queue=q": ("partition_key", make_partitions),
     "/rate-classes": ("name", make_rate_classes),
     "/concurrency-limits": ("name", make_limits),

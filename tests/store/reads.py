@@ -87,6 +87,7 @@ LISTS: Final[dict[str, Read]] = {
 
 READS: Final[dict[str, Read]] = {
     "queues": Read(lambda executor: Queues(executor).page(PageRequest()), 14_000),
+    "backlogs": Read(lambda executor: Queues(executor).backlogs(PageRequest()), 600),
     "counts": Read(lambda executor: Queues(executor).counts(), 120),
     "counts of a queue": Read(lambda executor: Queues(executor).counts("q000"), 120),
     "history": Read(lambda executor: Queues(executor).history("q000"), 300),

@@ -1,5 +1,7 @@
 """The page of queues: what it says is what the rows say, and which queues it knows."""
 
+from typing import Any
+
 import pytest
 
 from headgate.model.backlog import time_to_drain_ms
@@ -7,7 +9,7 @@ from headgate.model.envelope import Envelope
 from headgate.model.errors import InvalidRequest
 from headgate.model.lifecycle import State
 from headgate.model.page import PageRequest
-from headgate.model.queue import QueueStatistics, QuietGroups, StateCounts
+from headgate.model.queue import QueueBacklog, QueueStatistics, QuietGroups, StateCounts
 from headgate.store.queues import Queues
 from headgate.store.store import Store
 from tests.store.backlog import fill
@@ -24,9 +26,18 @@ INSERT INTO headgate_queue_counter (queue, bucket_ms, arrived, completed) VALUES
 
 
 async def queues(store: Store) -> dict[str, QueueStatistics]:
-    page = await store.queues.page(ALL)
-    assert page.next_cursor is None
+    """The queues by name, of which the shorter page must tell the same."""
+    page, backlogs = await store.queues.page(ALL), await store.queues.backlogs(ALL)
+    assert page.next_cursor is backlogs.next_cursor is None
+    assert [told(each) for each in backlogs.items] == [told(each) for each in page.items]
     return {each.queue: each for each in page.items}
+
+
+def told(each: QueueBacklog) -> tuple[Any, ...]:
+    """What does not change from one moment to the next."""
+    return (
+        each.queue, each.unfinished_jobs, each.by_state, each.paused, each.count_is_approximate,
+    )  # fmt: skip
 
 
 async def fold(store: Store) -> None:
@@ -184,13 +195,15 @@ async def test_rates_over_the_time_that_was_counted(
     await observer.execute(_COUNTER, "q", minute - 2 * MINUTE_MS, 10_000, 10_000)
     before = await now_ms(observer)
     queue = (await queues(store))["q"]
+    (backlog,) = (await store.queues.backlogs(ALL)).items
     after = await now_ms(observer)
     if after // MINUTE_MS * MINUTE_MS != minute:
         pytest.skip("a minute began meanwhile")
     elapsed = [(at - minute + MINUTE_MS) / 1000 for at in (before, after)]
-    assert 120 / elapsed[1] <= queue.arrival_rate <= 120 / elapsed[0]
-    assert 780 / elapsed[1] <= queue.drain_rate <= 780 / elapsed[0]
-    assert queue.time_to_drain_ms == time_to_drain_ms(9, queue.arrival_rate, queue.drain_rate)
+    for each in (queue, backlog):
+        assert 120 / elapsed[1] <= each.arrival_rate <= 120 / elapsed[0]
+        assert 780 / elapsed[1] <= each.drain_rate <= 780 / elapsed[0]
+        assert each.time_to_drain_ms == time_to_drain_ms(9, each.arrival_rate, each.drain_rate)
     assert queue.time_to_drain_ms is not None
     assert queue.quiet_groups.arrival_rate == queue.arrival_rate
     assert queue.quiet_groups.drain_rate == queue.drain_rate
@@ -225,7 +238,8 @@ async def test_one_statement_whatever_the_number_of_queues(store: Store) -> None
                 for _ in range(3)
             ]
         )
-        recorder = Recorder(store.database)
-        page = await Queues(recorder).page(ALL)
-        assert len(page.items) == count
-        assert len(recorder.asked) == 1
+        for ask in (Queues.page, Queues.backlogs):
+            recorder = Recorder(store.database)
+            page = await ask(Queues(recorder), ALL)
+            assert len(page.items) == count
+            assert len(recorder.asked) == 1
