@@ -26,15 +26,12 @@ export function href(path, query = {}) {
 }
 
 export const here = () => parse(location.hash);
-export function go(path, query, { replace = false } = {}) {
-	const target = href(path, query);
-	if (target === location.hash) return;
-	if (replace) location.replace(target);
-	else location.assign(target);
+export function go(path, query) {
+	location.hash = href(path, query);
 }
 
 // The same view with other conditions: undefined takes one away.
-export function change(query, options) {
+export function change(query) {
 	const address = here();
-	go(address.path, { ...address.query, ...query }, options);
+	go(address.path, { ...address.query, ...query });
 }

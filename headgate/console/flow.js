@@ -2,7 +2,7 @@
 
 import { count, empty, filled, h, here, level, now, section, shares, tabs, traffic, update } from "./kit.js";
 
-const HOUR_MS = 3_600_000;
+export const HOUR_MS = 3_600_000;
 const RANGES = {
 	"1h": { spanMs: HOUR_MS, stepMs: 60_000 },
 	"6h": { spanMs: 6 * HOUR_MS, stepMs: 300_000 },
@@ -45,11 +45,12 @@ const REASONS = {
 	sticky_worker: "waits for its worker",
 };
 
-// What holds the jobs that wait, by the answers about some queues.
-export function heldSection(blocked, note) {
+// What holds the jobs that wait, by the answers about some queues, once they are there.
+export function heldSection(answers, note) {
+	const blocked = answers ?? [];
 	const total = (number) => blocked.reduce((sum, each) => sum + number(each), 0);
 	const waiting = total((each) => each.waiting);
-	const held = Object.keys(REASONS).map((reason) => [REASONS[reason], total((each) => each.reasons[reason]), "held"]).filter(([, number]) => number > 0);
+	const held = Object.entries(REASONS).map(([reason, text]) => [text, total((each) => each.reasons[reason]), "held"]).filter(([, number]) => number > 0);
 	const free = waiting - held.reduce((sum, [, number]) => sum + number, 0);
 	const rows = [...held.sort((a, b) => b[1] - a[1]), ["only for a free worker", Math.max(0, free), "free"]];
 	return section(
@@ -57,7 +58,7 @@ export function heldSection(blocked, note) {
 		{ note },
 		waiting
 			? h("ul.reasons", rows.map(([reason, number, tone]) => h("li", { key: reason }, h("span", reason), level(number / waiting, count(number), { tone }))))
-			: empty("Nothing waits"),
+			: empty(answers ? "Nothing waits" : "Asking…"),
 	);
 }
 export function mix({ by_state: states }) {

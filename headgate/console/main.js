@@ -79,32 +79,33 @@ function navigate() {
 // Where one is, and what the view keeps while one stays there.
 const context = () => ({ ...page.address, local: page.local });
 
+// A view that generates what it loads is shown as far as it is known; `known` is what was shown last.
 async function load() {
 	const mine = page;
 	if (!mine?.view || stage !== "inside") return;
 	mine.controller?.abort();
-	const controller = new AbortController();
-	mine.controller = controller;
+	mine.controller = new AbortController();
+	const { controller: { signal }, hash } = mine;
 	const begun = performance.now();
-	const hash = mine.hash;
+	const tell = (what) => {
+		Object.assign(mine, { stale: false, looks: mine.looks + 1 }, what);
+		draw();
+		settle();
+	};
 	try {
-		const data = await mine.view.load({ ...mine.address, ...reader(controller.signal, mine.address.query.cursor) });
-		if (controller.signal.aborted || page !== mine) return;
-		Object.assign(mine, { data, error: null, stale: false });
-		remember(hash, data);
-	} catch (error) {
-		if (controller.signal.aborted || page !== mine || error.name === "AbortError") return;
-		if (error.status === 401) {
-			leave();
-			return;
+		const told = mine.view.load({ ...mine.address, ...reader(signal, mine.address.query.cursor), known: mine.data });
+		for await (const data of told.next ? told : [told]) {
+			if (signal.aborted) return;
+			remember(hash, data);
+			tell({ data, error: null });
 		}
+	} catch (error) {
+		if (signal.aborted) return;
+		if (error.status === 401) return leave();
 		if (error.status === undefined) console.error(error);
-		Object.assign(mine, { error, stale: false });
+		tell({ error });
 	}
-	mine.looks += 1;
 	live.looked({ failed: mine.error && !(mine.error.status < 500), moves: mine.view.moves?.(mine.data), tookMs: performance.now() - begun });
-	draw();
-	settle();
 }
 
 // The newest answers, so that going back shows at once what was there.

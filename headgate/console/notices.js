@@ -8,19 +8,19 @@ const MOST = 4;
 let notices = [];
 let last = 0;
 
-export function notify(text, { tone = "" } = {}) {
+export function notify(text) {
 	const id = ++last;
-	notices = [...notices.slice(-(MOST - 1)), { id, text, tone }];
+	notices = [...notices.slice(-(MOST - 1)), { id, text }];
 	draw();
 	setTimeout(() => {
 		notices = notices.filter((notice) => notice.id !== id);
 		draw();
-	}, tone === "bad" ? SHOWN_MS * 2 : SHOWN_MS);
+	}, SHOWN_MS);
 }
 
 function draw() {
 	render(
 		document.getElementById("notices"),
-		notices.map(({ id, text, tone }) => h("p", { key: id, class: `notice ${tone}` }, text)),
+		notices.map(({ id, text }) => h("p.notice", { key: id }, text)),
 	);
 }

@@ -22,14 +22,13 @@ export function drainText(queue) {
 
 const RANK = { growing: 2, still: 1 };
 
-// The queues in the order of their pressure, the worst first.
+// The queues with work in the order of their pressure, the worst first.
 export function byPressure(queues) {
-	const rank = (queue) => (waiting(queue) || queue.unfinished_jobs ? (RANK[trend(queue)] ?? 0) : -1);
+	const rank = (queue) => RANK[trend(queue)] ?? 0;
 	return [...queues].sort(
 		(a, b) =>
 			rank(b) - rank(a) ||
 			(b.time_to_drain_ms ?? 0) - (a.time_to_drain_ms ?? 0) ||
-			(b.oldest_available_ms ?? 0) - (a.oldest_available_ms ?? 0) ||
 			b.unfinished_jobs - a.unfinished_jobs,
 	);
 }
@@ -37,7 +36,7 @@ export const RATES = [
 	["In", "number", (queue) => rate(queue.arrival_rate)],
 	["Out", "number", (queue) => rate(queue.drain_rate)],
 ];
-export const oldest = ({ oldest_available_ms: age }) => (age === null ? none() : duration(age));
+export const oldest = ({ oldest_available_ms: age }) => (age === undefined ? "…" : age === null ? none() : duration(age));
 export const OLDEST = ["Oldest", "number", oldest];
 export const DRAINS = ["Drains in", "number", (queue) => warned(trend(queue) === "growing", drainText(queue))];
 

@@ -11,7 +11,7 @@ async function learn() {
 	if (performance.now() - known.at < FRESH_MS) return;
 	known.at = performance.now();
 	try {
-		known.queues = (await page(["queues"], { limit: 200 })).items.map((queue) => queue.queue);
+		known.queues = (await page(["backlog"], { limit: 200 })).items.map((queue) => queue.queue);
 	} catch {
 		// Suggestions are a help, not a need.
 	}

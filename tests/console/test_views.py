@@ -1,7 +1,9 @@
 """Every view shows what there is, in both themes, at every width, for everybody."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import pytest
@@ -98,6 +100,56 @@ async def test_what_there_is_can_be_seen_and_used(
     await show(tour, NARROW, "dark")
     assert await faults_of(tour.page, "color-contrast", "target-size") == []
     tour.assert_clean()
+
+
+@asynccontextmanager
+async def slow(page: Any, *paths: str) -> AsyncIterator[None]:
+    """Answers of the API to requests that hold one of the paths do not come during the block."""
+    over = asyncio.Event()
+
+    async def wait(route: Any) -> None:
+        await over.wait()
+        await route.continue_()
+
+    for path in paths:
+        await page.route(f"**/api/v1/{path}", wait)
+    yield
+    over.set()
+    await page.unroute_all(behavior="wait")
+
+
+async def test_the_overview_is_there_before_what_takes_long_to_tell(screen: Screen) -> None:
+    page = screen.page
+    await show(screen, WIDE, "light")
+    table = page.get_by_role("table", name="Queues under pressure")
+    held = page.get_by_role("region", name="Held at the gate")
+    oldest = page.locator(".figure", has_text="Oldest waiting").locator("strong")
+    async with slow(page, "queues?*", "queues/*/blocked"):
+        await screen.go()
+        await held.get_by_text("Asking…").wait_for()
+        assert await oldest.inner_text() == "…"
+        assert await table.get_by_role("link", name="mail").count() == 1
+        assert await screen.row("mail").locator("td").nth(5).inner_text() == "…"
+        place = await table.bounding_box()
+    await held.get_by_text("queue paused").wait_for()
+    assert "…" not in await oldest.inner_text()
+    assert "…" not in await screen.row("mail").locator("td").nth(5).inner_text()
+    assert await table.bounding_box() == place
+    # What was known stays until there is something new.
+    async with slow(page, "queues?*", "queues/*/blocked"):
+        await screen.look()
+        assert await held.get_by_text("queue paused").count() == 1
+        assert "…" not in await oldest.inner_text()
+
+
+async def test_policies_are_there_before_how_far_they_are_used(screen: Screen) -> None:
+    page = screen.page
+    async with slow(page, "queues/*/blocked"):
+        await screen.go("policies")
+        limit = screen.row("report-per-tenant")
+        assert await limit.locator("td").nth(3).inner_text() == "…"
+        assert await limit.get_by_role("button", name="Change").is_enabled()
+    await limit.get_by_text("held").wait_for()
 
 
 async def test_where_there_is_nothing_every_place_says_so(

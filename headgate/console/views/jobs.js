@@ -10,14 +10,13 @@ import { sawKinds, searchLine } from "../search_line.js";
 
 const LABELS = { queue: "queue", kind: "kind", partition_key: "partition", tags_all: "all tags", tags_any: "any tag" };
 const FILTERS = ["q", "state", ...Object.keys(LABELS)];
-const PAGE = 50;
 const FIRST = { cursor: undefined, trail: undefined };
 
 const filtersOf = (query) => Object.fromEntries(FILTERS.filter((each) => query[each] !== undefined).map((each) => [each, query[each]]));
 
 export async function load({ query, get }) {
 	const [list, counts] = await Promise.all([
-		get(["jobs"], { ...filtersOf(query), cursor: query.cursor, limit: PAGE }).catch(refused),
+		get(["jobs"], { ...filtersOf(query), cursor: query.cursor, limit: 50 }).catch(refused),
 		get(["jobs", "counts"], { queue: query.queue }),
 	]);
 	return { ...list, counts };

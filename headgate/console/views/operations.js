@@ -3,9 +3,7 @@
 import { asking, buttons, count, empty, facts, faint, h, level, name, offsetPager, plural, section, status, table, times } from "../kit.js";
 import { inWords } from "../search.js";
 
-const isOpen = (operation) => ["pending", "running"].includes(operation?.status);
-
-export const moves = (data) => isOpen(data);
+export const moves = (operation) => ["pending", "running"].includes(operation?.status);
 
 export const title = ({ path }) => path[1] && `Operation ${path[1]}`;
 
@@ -15,7 +13,7 @@ const progress = ({ affected, dry_run: dry, status, total_estimated: total }) =>
 	dry ? faint(`dry run: ${count(total)}`) : level(total ? affected / total : 1, `${count(affected)} of ~${count(total)}`, { tone: status === "failed" ? "bad" : "" });
 
 const end = (operation) =>
-	isOpen(operation) && asking("End it", { tone: "danger", title: "End this operation?", text: "What it has done stays done.", confirm: "End 1 operation", send: ["DELETE", ["operations", operation.id]] });
+	moves(operation) && asking("End it", { tone: "danger", title: "End this operation?", text: "What it has done stays done.", confirm: "End 1 operation", send: ["DELETE", ["operations", operation.id]] });
 
 export const draw = (data, { path }) => (path[1] ? one(data) : list(data));
 

@@ -1,36 +1,39 @@
 // Is anything wrong, and where.
 
 import { brief, count, duration, h, href, link, now, percent, plural, queueName, section, table, together } from "../kit.js";
-import { heldSection, history, mix, trafficSection } from "../flow.js";
+import { heldSection, history, HOUR_MS, mix, trafficSection } from "../flow.js";
 import { byPressure, drainText, DRAINS, OLDEST, RATES, trend, waiting, workersOf } from "../pressure.js";
 
-const HOUR_MS = 3_600_000;
 const TOP = 8;
 
-export async function load(asked) {
-	const { get, page } = asked;
+// Ages and what is held take longer to tell, and come after the rest.
+export async function* load(asked) {
+	const { get, known, page } = asked;
+	const all = (path) => page([path], { limit: 200 });
 	const found = await together({
-		queues: page(["queues"], { limit: 200 }),
+		queues: all("backlog"),
 		cluster: get(["cluster"]),
-		quarantine: page(["quarantine"], { limit: 200 }),
+		quarantine: all("quarantine"),
 		dead: get(["dead-letters"], { since_ms: now() - HOUR_MS }),
 		traffic: history(asked, ["history"]),
 	});
 	const busy = found.queues.items.filter((queue) => queue.unfinished_jobs > 0);
-	const fullest = [...busy].sort((a, b) => b.unfinished_jobs - a.unfinished_jobs).slice(0, TOP);
-	const blocked = await Promise.all(fullest.map(({ queue }) => get(["queues", queue, "blocked"])));
-	return { ...found, busy: byPressure(busy), blocked };
+	found.busy = byPressure(busy);
+	yield { ...known, ...found };
+	const fullest = busy.sort((a, b) => b.unfinished_jobs - a.unfinished_jobs).slice(0, TOP);
+	const [{ items }, ...blocked] = await Promise.all([all("queues"), ...fullest.map(({ queue }) => get(["queues", queue, "blocked"]))]);
+	yield { ...found, blocked, ages: new Map(items.map((each) => [each.queue, each.oldest_available_ms])) };
 }
 
 export function draw(data, { local }) {
-	const { blocked, busy, queues, traffic } = data;
+	const { ages, blocked, busy, queues, traffic } = data;
 	return [
 		h("div.glance", concerns(data), figures(data)),
-		h("div.columns.wide-left", trafficSection(traffic, local), heldSection(blocked, blocked.length === TOP ? `the ${TOP} fullest queues` : "")),
+		h("div.columns.wide-left", trafficSection(traffic, local), heldSection(blocked, blocked?.length === TOP ? `the ${TOP} fullest queues` : "")),
 		section(
 			"Queues under pressure",
 			{ aside: link(["queues"], {}, "all queues"), note: busy.length > TOP ? `the first ${TOP} of ${count(busy.length)}${queues.next ? "+" : ""}` : "" },
-			pressure(busy.slice(0, TOP), data.cluster),
+			pressure(busy.slice(0, TOP).map((each) => ({ ...each, oldest_available_ms: ages?.get(each.queue) })), data.cluster),
 		),
 	];
 }
@@ -76,10 +79,9 @@ function listed(names) {
 }
 
 function figures(data) {
-	const { busy, cluster, dead, quarantine, queues } = data;
+	const { ages, busy, cluster, dead, quarantine, queues } = data;
 	const sum = (field) => queues.items.reduce((total, queue) => total + queue[field], 0);
-	const age = (queue) => queue?.oldest_available_ms ?? -1;
-	const oldest = queues.items.reduce((worst, queue) => (age(queue) > age(worst) ? queue : worst), null);
+	const [oldest] = [...(ages ?? [])].filter(([, age]) => age !== null).sort((a, b) => b[1] - a[1]);
 	const [worst] = busy;
 	const alone = uncovered(data).length;
 	const figure = (label, value, detail, target, tone = "") =>
@@ -87,7 +89,7 @@ function figures(data) {
 	return h(
 		"div.figures",
 		figure("Unfinished work", `${brief(sum("unfinished_jobs"))}${queues.next ? "+" : ""}`, plural(busy.length, "queue"), [["jobs"]]),
-		figure("Oldest waiting", oldest ? duration(age(oldest)) : "–", oldest ? oldest.queue : "nothing waits", [["jobs"], { state: "available", queue: oldest?.queue }]),
+		figure("Oldest waiting", oldest ? duration(oldest[1]) : ages ? "–" : "…", oldest ? oldest[0] : ages && "nothing waits", [["jobs"], { state: "available", queue: oldest?.[0] }]),
 		figure("Worst time to drain", worst ? drainText(worst) : "–", worst ? worst.queue : "nothing to drain", [worst ? ["queues", worst.queue] : ["queues"]], worst && trend(worst) === "growing" ? "warn" : ""),
 		figure("Fleet utilisation", cluster.capacity_total ? percent(cluster.utilization) : "–", `${count(cluster.inflight_total)} of ${count(cluster.capacity_total)} slots`, [["workers"]]),
 		figure("Queues without workers", count(alone), plural(cluster.workers.live, "live worker"), [["queues"]], alone ? "bad" : ""),
@@ -97,14 +99,14 @@ function figures(data) {
 	);
 }
 
-const jobsOf = (queue, state, number) => link(["jobs"], { queue: queue.queue, state }, count(number));
+const jobs = (title, state) => [title, "number", ({ queue, by_state: states }) => link(["jobs"], { queue, state }, count(states[state] ?? 0))];
 
 const pressure = (queues, cluster) => table(
 	"Queues under pressure",
 	[
 		["Queue", "main", (queue) => queueName(queue.queue)],
-		["Waiting", "number", (queue) => jobsOf(queue, "available", waiting(queue))],
-		["Running", "number", (queue) => jobsOf(queue, "running", queue.by_state.running ?? 0)],
+		jobs("Waiting", "available"),
+		jobs("Running", "running"),
 		...RATES,
 		OLDEST,
 		DRAINS,

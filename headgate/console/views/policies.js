@@ -7,14 +7,12 @@ import {
 
 const SATURATED = { queue: "it waits", discard: "it is archived", cancel_incoming: "it is cancelled", cancel_running: "the oldest that runs is cancelled" };
 
-export async function load({ get, page }) {
-	const { classes, limits } = await together({ classes: page(["rate-classes"]), limits: page(["concurrency-limits"], { cursor: undefined }) });
-	const seen = async (limit) => {
-		const { queue } = limit;
-		const { blocked, jobs } = await together({ blocked: get(["queues", queue, "blocked"]), jobs: get(["jobs", "counts"], { queue }) });
-		return { ...limit, approximate: blocked.approximate, held: blocked.reasons.concurrency_limit, running: jobs.counts.running ?? 0 };
-	};
-	return { classes, limits: await Promise.all(limits.items.map(seen)) };
+// How far the limits are used takes longer to tell, and comes after the rest.
+export async function* load({ get, known, page }) {
+	const found = await together({ classes: page(["rate-classes"]), limits: page(["concurrency-limits"], { cursor: undefined }) });
+	yield { ...known, ...found };
+	const ask = async ({ queue }) => [queue, await together({ blocked: get(["queues", queue, "blocked"]), jobs: get(["jobs", "counts"], { queue }) })];
+	yield { ...found, seen: new Map(await Promise.all(found.limits.items.map(ask))) };
 }
 
 const setting = (label, kind, known, title, extra) =>
@@ -56,13 +54,16 @@ const actions = (put, kind, what) =>
 		asking("Delete", { role: "admin", tone: "danger", what: `1 ${what}`, title: `Delete ${known.name}?`, text: `Its jobs run without ${what} from now on.`, send: ["DELETE", [kind, known.name]] }),
 	]);
 
-function saturation({ approximate, held, queue, running }) {
+function saturation(queue, seen) {
+	if (!seen) return "…";
+	const held = seen.blocked.reasons.concurrency_limit;
+	const running = seen.jobs.counts.running ?? 0;
 	const part = held / Math.max(1, running + held);
-	const said = [link(["jobs"], { queue, state: "running" }, `${count(running)} run`), `, ${approximate ? "≥ " : ""}${count(held)} held`];
+	const said = [link(["jobs"], { queue, state: "running" }, `${count(running)} run`), `, ${seen.blocked.approximate ? "≥ " : ""}${count(held)} held`];
 	return level(part, said, { tone: held ? "held" : "", label: `${percent(part)} held` });
 }
 
-export const draw = ({ classes, limits }) => [
+export const draw = ({ classes, limits, seen }) => [
 	section(
 		"Rate classes",
 		{ aside: putClass("New rate class"), note: "tokens come in per window, and jobs take them" },
@@ -89,11 +90,11 @@ export const draw = ({ classes, limits }) => [
 				["Limit", "main", (each) => name(each.name)],
 				["Queue", "kind", ({ queue }) => queueName(queue)],
 				counts("At most", "max_concurrent"),
-				["Saturation", "share", saturation],
+				["Saturation", "share", ({ queue }) => saturation(queue, seen?.get(queue))],
 				["Too many", "kind minor", ({ on_saturated: policy }) => SATURATED[policy] ?? policy],
 				actions(putLimit, "concurrency-limits", "concurrency limit"),
 			],
-			limits,
+			limits.items,
 			{ key: "name", nothing: ["No concurrency limit", "Partitions run what workers take."] },
 		),
 	),

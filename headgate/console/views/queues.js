@@ -1,7 +1,7 @@
 // The queues: what comes in, what goes out, how long that takes.
 
 import {
-	brief, buttons, count, filled, get, link, none, now, offsetPager, pausing, queueName, sparkline, table, tagged, together, update,
+	brief, buttons, count, filled, link, none, now, offsetPager, pausing, queueName, sparkline, table, tagged, together,
 } from "../kit.js";
 import { mix } from "../flow.js";
 import { DRAINS, OLDEST, RATES, workersOf } from "../pressure.js";
@@ -10,30 +10,21 @@ const SPAN_MS = 2 * 3_600_000;
 const STEP_MS = 300_000;
 const FRESH_MS = 60_000;
 
-// Fewer at a time, as each has a line to be asked for.
-export const load = ({ get, page }) => together({ queues: page(["queues"], { limit: 25 }), cluster: get(["cluster"]) });
-
-// The lines come after the list, and not with every look.
-function learn(lines) {
-	for (const [queue, known] of lines) {
-		if (known && now() - known.at < FRESH_MS) continue;
-		const line = { at: now(), buckets: known?.buckets };
-		lines.set(queue, line);
-		get(["queues", queue, "history"], { since_ms: now() - SPAN_MS, bucket_ms: STEP_MS })
-			.then((buckets) => {
-				line.buckets = filled(buckets, now() - SPAN_MS, now() - STEP_MS, STEP_MS);
-				update();
-			})
-			.catch(() => {});
-	}
+// Fewer at a time, as each has a line to be asked for. Lines come after the list, and not each time.
+export async function* load({ get, known, page }) {
+	const found = { ...known, ...(await together({ queues: page(["queues"], { limit: 25 }), cluster: get(["cluster"]) })) };
+	yield found;
+	const { items } = found.queues;
+	const [since, until] = [now() - SPAN_MS, now() - STEP_MS];
+	if (found.until > until - FRESH_MS && items.every(({ queue }) => found.lines.has(queue))) return;
+	const line = async ({ queue }) => [queue, filled(await get(["queues", queue, "history"], { since_ms: since, bucket_ms: STEP_MS }), since, until, STEP_MS)];
+	yield { ...found, until, lines: new Map(await Promise.all(items.map(line))) };
 }
 
 export const pauseButton = (queue, small = true) =>
 	pausing(queue, ["queues", queue.queue], "1 queue", queue.queue, { small, starts: "Its jobs are handed out again.", stops: "Jobs still come in, and what runs goes on." });
 
-export function draw({ queues, cluster }, { local }) {
-	local.lines = new Map(queues.items.map(({ queue }) => [queue, local.lines?.get(queue)]));
-	learn(local.lines);
+export function draw({ cluster, lines, queues }) {
 	const jobs = (title, state, kind = "number") => [title, kind, ({ queue, by_state: states }) => link(["jobs"], { queue, state }, brief(states[state] ?? 0))];
 	return [
 		table(
@@ -45,7 +36,7 @@ export function draw({ queues, cluster }, { local }) {
 				jobs("Dead", "archived", "number minor"),
 				["", "bar-cell minor", mix],
 				...RATES,
-				["2 hours", "spark minor", ({ queue }) => sparkline(local.lines.get(queue)?.buckets, `Traffic of ${queue}`)],
+				["2 hours", "spark minor", ({ queue }) => sparkline(lines?.get(queue), `Traffic of ${queue}`)],
 				OLDEST,
 				DRAINS,
 				["Weight", "number minor", ({ weight }) => count(weight)],
