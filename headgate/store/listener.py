@@ -6,7 +6,7 @@ pooler, or by choice) waiting is sleeping, and polling does the work.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -25,9 +25,12 @@ _ANY: Final = ""
 class Subscription:
     """The queues one waiter cares for, and which of them were woken since it last looked."""
 
-    def __init__(self, listener: "Listener", queues: Iterable[str]) -> None:
+    def __init__(
+        self, listener: "Listener", queues: Iterable[str], on_wake: Callable[[], None] | None
+    ) -> None:
         self._listener = listener
         self._queues = frozenset(queues)
+        self._on_wake = on_wake
         self._woken: set[str] = set()
         self._event = asyncio.Event()
 
@@ -52,6 +55,9 @@ class Subscription:
 
     def _notice(self, queue: str) -> None:
         if queue == _ANY or not self._queues or queue in self._queues:
+            if self._on_wake is not None:
+                self._on_wake()
+                return
             self._woken.add(queue)
             self._event.set()
 
@@ -67,11 +73,15 @@ class Listener:
         self._running: asyncio.Task[None] | None = None
         self._connected = asyncio.Event()
 
-    def subscribe(self, queues: Iterable[str] = ()) -> Subscription:
-        """A subscription to `queues`, or to all; use it as a context manager."""
+    def subscribe(
+        self, queues: Iterable[str] = (), on_wake: Callable[[], None] | None = None
+    ) -> Subscription:
+        """A subscription to `queues`, or to all; use it as a context manager. With `on_wake`, which
+        is called whenever one of them is woken, there is nothing to wait for.
+        """
         if self.enabled and self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._listen_forever())
-        return Subscription(self, queues)
+        return Subscription(self, queues, on_wake)
 
     async def connected(self, timeout_ms: int) -> bool:
         """Whether wake-ups are heard, waiting for that until the time is over."""

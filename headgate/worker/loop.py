@@ -17,7 +17,6 @@ from headgate.worker.slots import Slots
 _OUTAGE_FLOOR_MS: Final = 50
 _OUTAGE_CEILING_MS: Final = 5_000
 _FAULT_CEILING_MS: Final = 60_000
-_LISTEN_MS: Final = 60_000
 
 logger = logging.getLogger("headgate.worker")
 
@@ -87,10 +86,8 @@ class AdmissionLoop:
 
     async def listen(self) -> None:
         """Wakes the loop when one of its queues gets work; until cancelled."""
-        with self._store.listener.subscribe(self._config.queues) as subscription:
-            while True:
-                if await subscription.wait(_LISTEN_MS):
-                    self.wake()
+        with self._store.listener.subscribe(self._config.queues, self.wake):
+            await asyncio.Event().wait()
 
     def wake(self) -> None:
         """There may be work now."""

@@ -172,3 +172,18 @@ async def test_closing_ends_the_connection(store: Store, observer: Observer) -> 
         await store.listener.close()
         await until(lambda: observer.fetchval("SELECT count(*) = 0 " + _LISTENERS))
         assert await subscription.wait(SHORT_MS) == set()
+
+
+async def test_who_gives_a_function_need_not_wait(store: Store) -> None:
+    heard = asyncio.Queue[None]()
+    calling = store.listener.subscribe(["mine"], lambda: heard.put_nowait(None))
+    with calling, store.listener.subscribe() as every:
+        await connected(every)
+        await heard.get()
+        await store.producer.enqueue([Envelope(kind="mail", queue="others'")])
+        await woken(every, "others'")
+        assert heard.empty()
+        await store.producer.enqueue([Envelope(kind="mail", queue="mine")])
+        async with asyncio.timeout(LONG_MS / 1000):
+            await heard.get()
+    assert heard.empty()
