@@ -29,6 +29,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from headgate.model.lifecycle import State
 from headgate.queries.literals import always, number
 from headgate.queries.states import is_state, state_value
+from headgate.queries.streams import leading
 from headgate.tables import (
     job,
     ledger,
@@ -55,11 +56,11 @@ def is_searched(given: frozenset[str]) -> bool:
 
 
 def _matches(given: frozenset[str]) -> ColumnElement[bool]:
-    leading = driver(given)
+    driven_by = driver(given)
     conditions: list[ColumnElement[bool]] = [
         job.c[name] == _wanted(name)
         for name in ("queue", "kind", "partition_key")
-        if name in given and name != leading
+        if name in given and name != driven_by
     ]
     if "older_than_ms" in given:
         created = (
@@ -78,14 +79,11 @@ def _wanted(name: str) -> Any:
 def _stream(
     given: frozenset[str], state: State, after_id: ColumnElement[int], size: ColumnElement[int]
 ) -> Select[Any]:
-    leading = driver(given)
     value = state_value(state)
-    # What is always true names the index by state alone, which is not to be taken for another one.
-    conditions = [job.c.id > number(0)] if leading is None else [job.c[leading] == _wanted(leading)]
     return (
         select(job.c.id, _matches(given).label("matches"))
         .where(
-            *conditions,
+            *leading(driver(given)),
             tuple_(job.c.state, job.c.id) > tuple_(value, after_id),
             job.c.state <= value,
         )

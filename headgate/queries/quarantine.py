@@ -36,7 +36,7 @@ from headgate.queries.shapes import (
     page_size,
 )
 from headgate.queries.states import is_state, state_value
-from headgate.queries.streams import of_fingerprint
+from headgate.queries.streams import leading
 from headgate.tables import job, quarantine
 
 FINGERPRINTS: Final = 1_000
@@ -86,7 +86,7 @@ def waiting_jobs() -> Executable:
         select(
             select(job.c.id)
             .where(
-                *of_fingerprint(entry.c.fingerprint),
+                *leading("fingerprint", entry.c.fingerprint),
                 *_behind(state, number(0)),
                 not_passed_over(),
             )
@@ -151,7 +151,7 @@ def lock_parked() -> Select[Any]:
     return (
         select(job.c.id)
         .where(
-            *of_fingerprint(_FINGERPRINT),
+            *leading("fingerprint", _FINGERPRINT),
             *_behind(State.QUARANTINED, bindparam("after_id", type_=BigInteger)),
         )
         .order_by(job.c.state, job.c.id)

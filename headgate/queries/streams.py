@@ -52,9 +52,7 @@ def of_all(columns: Iterable[Any] = _IDS) -> Select[Any]:
 
 def of_state(state: str, driver: str | None, columns: Iterable[Any] = _IDS) -> Select[Any]:
     """The stream of the jobs of a state whose column `driver` is as wanted."""
-    # What is always true names the index by state alone, which is not to be taken for another one.
-    leading = [job.c.id > number(0)] if driver is None else _leading(driver)
-    return _of(state_value(state), leading, columns)
+    return _of(state_value(state), leading(driver), columns)
 
 
 def of_tag(tag: ColumnElement[str]) -> Select[Any]:
@@ -71,7 +69,7 @@ def by_state(
 ) -> Select[Any]:
     """Up to `size` of the stream of each state, where the column `driver` is as wanted."""
     state = each_state(states)
-    stream = _beside(state, _leading(driver), size)
+    stream = _beside(state, leading(driver), size)
     return select(state.c.state.label("stream"), stream.c.id).select_from(
         state.join(stream, always())
     )
@@ -87,7 +85,7 @@ def by_kinds(size: ColumnElement[int], states: Iterable[str]) -> Select[Any]:
         .select_from(kind.join(state, always()))
         .subquery("pair")
     )
-    stream = _beside(pair, [job.c.kind == pair.c.kind], size)
+    stream = _beside(pair, leading("kind", pair.c.kind), size)
     return select(pair.c.stream, stream.c.id).select_from(pair.join(stream, always()))
 
 
@@ -98,27 +96,31 @@ def by_tags(size: ColumnElement[int]) -> Select[Any]:
     return select(tag.c.tag.label("stream"), stream.c.id).select_from(tag.join(stream, always()))
 
 
-def of_fingerprint(value: ColumnElement[str]) -> list[ColumnElement[bool]]:
-    """Whether a job that is not completed has this fingerprint, in the words of its index."""
-    return [
-        text_hash(job.c.fingerprint) == text_hash(value),
-        job.c.fingerprint == value,
-        job.c.state != state_value(State.COMPLETED),
-    ]
-
-
-def _leading(driver: str) -> list[ColumnElement[bool]]:
-    value = wanted(driver)
-    return of_fingerprint(value) if driver == "fingerprint" else [job.c[driver] == value]
+def leading(
+    driver: str | None, value: ColumnElement[str] | None = None
+) -> list[ColumnElement[bool]]:
+    """That the column `driver` of a job has a value, `wanted_{driver}` by default, in the words of
+    the one index that begins with it; without a driver those of the index by state.
+    """
+    if driver is None:
+        # Always true; without it no other index can be taken for the one that says it.
+        return [job.c.id > number(0)]
+    if value is None:
+        value = wanted(driver)
+    conditions = [job.c[driver] == value]
+    if driver == "fingerprint":
+        conditions.append(text_hash(job.c.fingerprint) == text_hash(value))
+        conditions.append(job.c.state != state_value(State.COMPLETED))
+    return conditions
 
 
 def _of(
-    state: ColumnElement[Any], leading: Iterable[ColumnElement[bool]], columns: Iterable[Any]
+    state: ColumnElement[Any], conditions: Iterable[ColumnElement[bool]], columns: Iterable[Any]
 ) -> Select[Any]:
     return (
         select(*columns)
         .where(
-            *leading,
+            *conditions,
             tuple_(job.c.state, job.c.id) < tuple_(state, BEFORE),
             job.c.state >= state,
         )
@@ -127,9 +129,9 @@ def _of(
 
 
 def _beside(
-    source: FromClause, leading: Iterable[ColumnElement[bool]], size: ColumnElement[int]
+    source: FromClause, conditions: Iterable[ColumnElement[bool]], size: ColumnElement[int]
 ) -> FromClause:
-    stream = _of(source.c.state, leading, _IDS).limit(size)
+    stream = _of(source.c.state, conditions, _IDS).limit(size)
     return stream.correlate(source).lateral("stream")
 
 
