@@ -58,9 +58,7 @@ export class Live {
 
 	// A look was taken: the next one can wait, not so long where something `moves`.
 	looked({ failed, moves, tookMs }) {
-		const { failures } = this;
-		this.failures = failed ? failures + 1 : 0;
-		if (this.failures !== failures) this.changed();
+		this.failures = failed ? this.failures + 1 : 0;
 		Object.assign(this, { tookMs, firstEvent: 0 });
 		const usual = Math.max(moves ? MOVING_MS : POLL_MS, tookMs * 4);
 		if (this.running) this.schedule(Math.min(usual * 2 ** this.failures, POLL_LIMIT_MS));

@@ -79,7 +79,7 @@ function navigate() {
 // Where one is, and what the view keeps while one stays there.
 const context = () => ({ ...page.address, local: page.local });
 
-// A view that generates what it loads is shown as far as it is known; `known` is what was shown last.
+// A view may have some of it shown `first`; `known` is what was shown last.
 async function load() {
 	const mine = page;
 	if (!mine?.view || stage !== "inside") return;
@@ -87,25 +87,24 @@ async function load() {
 	mine.controller = new AbortController();
 	const { controller: { signal }, hash } = mine;
 	const begun = performance.now();
-	const tell = (what) => {
-		Object.assign(mine, { stale: false, looks: mine.looks + 1 }, what);
+	const show = (what, whole = true) => {
+		if (signal.aborted) return;
+		Object.assign(mine, { stale: false, looks: mine.looks + whole || 1 }, what);
+		if (!what.error) remember(hash, what.data);
+		if (whole) live.looked({ failed: what.error && !(what.error.status < 500), moves: mine.view.moves?.(mine.data), tookMs: performance.now() - begun });
 		draw();
 		settle();
 	};
 	try {
-		const told = mine.view.load({ ...mine.address, ...reader(signal, mine.address.query.cursor), known: mine.data });
-		for await (const data of told.next ? told : [told]) {
-			if (signal.aborted) return;
-			remember(hash, data);
-			tell({ data, error: null });
-		}
+		const first = (data) => show({ data, error: null }, false);
+		const data = await mine.view.load({ ...mine.address, ...reader(signal, mine.address.query.cursor), known: mine.data, first });
+		show({ data, error: null });
 	} catch (error) {
 		if (signal.aborted) return;
 		if (error.status === 401) return leave();
 		if (error.status === undefined) console.error(error);
-		tell({ error });
+		show({ error });
 	}
-	live.looked({ failed: mine.error && !(mine.error.status < 500), moves: mine.view.moves?.(mine.data), tookMs: performance.now() - begun });
 }
 
 // The newest answers, so that going back shows at once what was there.

@@ -12,6 +12,11 @@ FLAGS: Final = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 
+# Each window would load pages of the browser's own for its address bar, on the same processors.
+NO_PAGES_OF_ITS_OWN: Final = (
+    "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup"
+)
+
 
 def chromium() -> str | None:
     """The browser of this machine, or the one that HEADGATE_CHROMIUM names."""
@@ -20,12 +25,12 @@ def chromium() -> str | None:
 
 
 @asynccontextmanager
-async def launched(path: str) -> AsyncIterator[Any]:
-    """That browser, driven by playwright."""
+async def launched(path: str, *flags: str) -> AsyncIterator[Any]:
+    """That browser, driven by playwright, with more flags if need be."""
     # It need not be here where no console is looked at.
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        browser = await playwright.chromium.launch(executable_path=path, args=[*FLAGS, *flags])
         yield browser
         await browser.close()

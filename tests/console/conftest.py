@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
-from tests.console.browser import chromium, launched
+from tests.console.browser import NO_PAGES_OF_ITS_OWN, chromium, launched
 from tests.console.screen import WIDE, Screen
 from tests.console.seeding import seed
 from tests.contract.serving import Start, address_of, starting
@@ -29,7 +29,7 @@ async def browser() -> AsyncIterator[Any]:
     found = chromium()
     if found is None:
         pytest.skip("there is no Chromium here: install one, or name it in HEADGATE_CHROMIUM")
-    async with launched(found) as running:
+    async with launched(found, NO_PAGES_OF_ITS_OWN) as running:
         yield running
 
 

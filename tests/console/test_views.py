@@ -137,7 +137,8 @@ async def test_the_overview_is_there_before_what_takes_long_to_tell(screen: Scre
     assert await table.bounding_box() == place
     # What was known stays until there is something new.
     async with slow(page, "queues?*", "queues/*/blocked"):
-        await screen.look()
+        async with page.expect_request("**/queues/*/blocked"):
+            await page.keyboard.press("r")
         assert await held.get_by_text("queue paused").count() == 1
         assert "…" not in await oldest.inner_text()
 

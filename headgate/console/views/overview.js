@@ -7,8 +7,8 @@ import { byPressure, drainText, DRAINS, OLDEST, RATES, trend, waiting, workersOf
 const TOP = 8;
 
 // Ages and what is held take longer to tell, and come after the rest.
-export async function* load(asked) {
-	const { get, known, page } = asked;
+export async function load(asked) {
+	const { first, get, known, page } = asked;
 	const all = (path) => page([path], { limit: 200 });
 	const found = await together({
 		queues: all("backlog"),
@@ -19,10 +19,10 @@ export async function* load(asked) {
 	});
 	const busy = found.queues.items.filter((queue) => queue.unfinished_jobs > 0);
 	found.busy = byPressure(busy);
-	yield { ...known, ...found };
+	first({ ...known, ...found });
 	const fullest = busy.sort((a, b) => b.unfinished_jobs - a.unfinished_jobs).slice(0, TOP);
 	const [{ items }, ...blocked] = await Promise.all([all("queues"), ...fullest.map(({ queue }) => get(["queues", queue, "blocked"]))]);
-	yield { ...found, blocked, ages: new Map(items.map((each) => [each.queue, each.oldest_available_ms])) };
+	return { ...found, blocked, ages: new Map(items.map((each) => [each.queue, each.oldest_available_ms])) };
 }
 
 export function draw(data, { local }) {

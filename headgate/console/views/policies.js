@@ -8,11 +8,11 @@ import {
 const SATURATED = { queue: "it waits", discard: "it is archived", cancel_incoming: "it is cancelled", cancel_running: "the oldest that runs is cancelled" };
 
 // How far the limits are used takes longer to tell, and comes after the rest.
-export async function* load({ get, known, page }) {
+export async function load({ first, get, known, page }) {
 	const found = await together({ classes: page(["rate-classes"]), limits: page(["concurrency-limits"], { cursor: undefined }) });
-	yield { ...known, ...found };
+	first({ ...known, ...found });
 	const ask = async ({ queue }) => [queue, await together({ blocked: get(["queues", queue, "blocked"]), jobs: get(["jobs", "counts"], { queue }) })];
-	yield { ...found, seen: new Map(await Promise.all(found.limits.items.map(ask))) };
+	return { ...found, seen: new Map(await Promise.all(found.limits.items.map(ask))) };
 }
 
 const setting = (label, kind, known, title, extra) =>

@@ -11,14 +11,14 @@ const STEP_MS = 300_000;
 const FRESH_MS = 60_000;
 
 // Fewer at a time, as each has a line to be asked for. Lines come after the list, and not each time.
-export async function* load({ get, known, page }) {
+export async function load({ first, get, known, page }) {
 	const found = { ...known, ...(await together({ queues: page(["queues"], { limit: 25 }), cluster: get(["cluster"]) })) };
-	yield found;
+	first(found);
 	const { items } = found.queues;
 	const [since, until] = [now() - SPAN_MS, now() - STEP_MS];
-	if (found.until > until - FRESH_MS && items.every(({ queue }) => found.lines.has(queue))) return;
+	if (found.until > until - FRESH_MS && items.every(({ queue }) => found.lines.has(queue))) return found;
 	const line = async ({ queue }) => [queue, filled(await get(["queues", queue, "history"], { since_ms: since, bucket_ms: STEP_MS }), since, until, STEP_MS)];
-	yield { ...found, until, lines: new Map(await Promise.all(items.map(line))) };
+	return { ...found, until, lines: new Map(await Promise.all(items.map(line))) };
 }
 
 export const pauseButton = (queue, small = true) =>
