@@ -9,6 +9,7 @@ import pytest
 
 from headgate.model.envelope import Envelope
 from headgate.queries.wakeups import wakeup_channel
+from headgate.store import notifier
 from headgate.store.store import Store
 from tests.store.conftest import OpenStore
 from tests.store.rows import Observer
@@ -69,11 +70,17 @@ async def test_a_queue_with_batch_after_batch_is_named_less_often(
     assert len(received.queues) <= took_ms / 25 + 2
 
 
-async def test_a_busy_queue_holds_up_no_other(store: Store, received: Received) -> None:
-    store.notifier.wake(["busy"], jobs=1_000)
+async def test_a_busy_queue_holds_up_no_other(
+    store: Store, received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifier, "_LONGEST_SECONDS", 60.0)
+    store.notifier.wake(["busy"], jobs=1_000_000)
     await until(lambda: received.at_least(1))
-    store.notifier.wake(["busy"], jobs=1_000)
+    store.notifier.wake(["busy"])
     store.notifier.wake(["other"])
+    await until(lambda: received.at_least(2))
+    assert received.queues == ["busy", "other"]
+    store.notifier._busy_until.clear()
     await store.close()
     await until(lambda: received.at_least(3))
     assert received.queues == ["busy", "other", "busy"]
