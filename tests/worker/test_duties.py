@@ -155,8 +155,13 @@ async def reclaimed(store: Store) -> bool:
 
 async def test_the_ledger_is_folded(store: Store, observer: Observer) -> None:
     await store.producer.enqueue([Envelope(kind="a") for _ in range(3)])
-    assert await LedgerFolding().run_once(store) > 0
+    folding = LedgerFolding()
+    idle_ms = folding.interval_ms
+    assert await folding.run_once(store) > 0
+    assert folding.interval_ms < idle_ms
     assert await observer.fetchval("SELECT count(*) FROM headgate_ledger") == 0
+    assert await folding.run_once(store) == 0
+    assert folding.interval_ms == idle_ms
     assert await observer.fetchval("SELECT sum(n) FROM headgate_queue_count") == 3
 
 
