@@ -101,9 +101,9 @@ class DutyRunner:
                     pause_ms = loop.interval_ms
                     held, ours = bool(ours), None
                     ours = await work_off(self._store, loop, self._holder, held=held)
-                    if not ours:
-                        # Often enough to take it over within the lease of its holder.
-                        pause_ms = lease_ms(loop) // 2
+                    # That of a holder as it was reported; else often enough to take the duty over
+                    # within the lease of its holder.
+                    pause_ms = loop.interval_ms if ours else lease_ms(loop) // 2
                     self._outage.succeeded()
                     faults.reset()
                 except StoreUnavailable as error:

@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from headgate import Envelope, Headgate, Store, StoreSettings
+from headgate.duties import runner
 from headgate.duties.ledger import LedgerFolding
 from headgate.duties.loop import all_loops
 from headgate.duties.promoter import Promoter
@@ -105,6 +106,22 @@ async def test_a_duty_drains_until_a_short_batch(store: Store) -> None:
     [state] = await store.fleet.duties()
     assert (state.rows_handled, state.lag_ms) == (39, 0)
     assert state.last_success_ms is not None
+
+
+async def test_a_duty_looks_again_when_it_said_it_would(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Hurrying(Counting):
+        async def run_once(self, store: Store) -> int:
+            self.interval_ms = 20
+            return await super().run_once(store)
+
+    monkeypatch.setattr(runner, "_MAX_PHASE_MS", 0)
+    loop = Hurrying()
+    loop.interval_ms = 3_600_000
+    task = asyncio.create_task(DutyRunner(store, [loop], "hurries").run())
+    await eventually(lambda: loop.runs > 1)
+    await stop(task)
 
 
 async def test_a_duty_that_fails_is_reported_and_tried_again(
