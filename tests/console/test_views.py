@@ -153,6 +153,16 @@ async def test_policies_are_there_before_how_far_they_are_used(screen: Screen) -
     await limit.get_by_text("held").wait_for()
 
 
+async def test_a_line_that_cannot_be_told_is_left_out(screen: Screen) -> None:
+    page = screen.page
+    await page.route("**/api/v1/queues/*/history?*", lambda route: route.abort())
+    await screen.go("queues")
+    await page.wait_for_function("() => document.querySelector('main').dataset.looks > 1")
+    assert await page.get_by_role("alert").count() == 0
+    assert await screen.row("thumbnails").locator("svg.sparkline").count() == 1
+    screen.wrong = [each for each in screen.wrong if "ERR_FAILED" not in each]
+
+
 async def test_where_there_is_nothing_every_place_says_so(
     browser: Any, headgate_database: str
 ) -> None:

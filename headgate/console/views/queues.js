@@ -17,7 +17,9 @@ export async function load({ first, get, known, page }) {
 	const { items } = found.queues;
 	const [since, until] = [now() - SPAN_MS, now() - STEP_MS];
 	if (found.until > until - FRESH_MS && items.every(({ queue }) => found.lines.has(queue))) return found;
-	const line = async ({ queue }) => [queue, filled(await get(["queues", queue, "history"], { since_ms: since, bucket_ms: STEP_MS }), since, until, STEP_MS)];
+	const traffic = async ({ queue }) => filled(await get(["queues", queue, "history"], { since_ms: since, bucket_ms: STEP_MS }), since, until, STEP_MS);
+	// A line is no reason to call the list wrong.
+	const line = async (each) => [each.queue, await traffic(each).catch(() => found.lines?.get(each.queue))];
 	return { ...found, until, lines: new Map(await Promise.all(items.map(line))) };
 }
 
