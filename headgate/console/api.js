@@ -67,9 +67,10 @@ async function send(method, path, { query, body, key, signal, accept } = {}) {
 	if (token) headers.authorization = `Bearer ${token}`;
 	if (key) headers["idempotency-key"] = key;
 	if (body !== undefined) headers["content-type"] = "application/json";
+	const url = address(path, query);
 	let answer;
 	try {
-		answer = await fetch(address(path, query), {
+		answer = await fetch(url, {
 			method,
 			headers,
 			signal,
@@ -85,9 +86,11 @@ async function send(method, path, { query, body, key, signal, accept } = {}) {
 	return answer;
 }
 
+// A browser takes these for steps in a path, encoded or not.
+export const isAskable = (name) => name !== "." && name !== "..";
+
 function address(path, query) {
-	if (path.some((segment) => segment === "." || segment === "..")) {
-		// A browser takes these for steps in the path, encoded or not.
+	if (!path.every(isAskable)) {
 		throw new ApiError(0, "a browser cannot ask for something named . or ..");
 	}
 	const url = new URL(path.map(encodeURIComponent).join("/"), BASE);

@@ -91,7 +91,7 @@ async function load() {
 		if (signal.aborted) return;
 		Object.assign(mine, { stale: false, looks: mine.looks + whole || 1 }, what);
 		if (!what.error) remember(hash, what.data);
-		if (whole) live.looked({ failed: what.error && !(what.error.status < 500), moves: mine.view.moves?.(mine.data), tookMs: performance.now() - begun });
+		if (whole) live.looked({ failed: what.error && !isRefused(what.error), moves: mine.view.moves?.(mine.data), tookMs: performance.now() - begun });
 		draw();
 		settle();
 	};
@@ -106,6 +106,9 @@ async function load() {
 		show({ error });
 	}
 }
+
+// The API answers, and will say the same again.
+const isRefused = ({ status }) => status >= 400 && status < 500;
 
 // The newest answers, so that going back shows at once what was there.
 function remember(hash, data) {

@@ -1,9 +1,17 @@
 """Names that look like markup, that hold what an address reserves, that never end."""
 
+from typing import Any
+
 import pytest
 
+from headgate.api.application import create_app
+from headgate.model.envelope import Envelope
+from headgate.model.policy import ConcurrencyLimit
+from headgate.store.settings import StoreSettings
+from headgate.store.store import Store
 from tests.console.screen import MIDDLE, NARROW, WIDE, Screen
 from tests.console.seeding import DOTS, IMAGE, LONG, RESERVED
+from tests.console.serving import served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -55,3 +63,27 @@ async def test_what_turns_text_around_is_shown_as_what_it_is(screen: Screen) -> 
     await screen.go("jobs", "\u202egnp.exe")
     await screen.see("There is no such job")
     screen.wrong = [each for each in screen.wrong if "404" not in each]
+
+
+async def test_what_no_browser_can_ask_for_spoils_no_view(
+    browser: Any, headgate_database: str
+) -> None:
+    async with (
+        Store(StoreSettings(dsn=headgate_database)) as store,
+        served(create_app(store)) as base,
+        Screen.opened(browser, f"{base}/") as screen,
+    ):
+        await store.producer.enqueue([Envelope(kind="mail", queue="..")])
+        await store.policies.put_concurrency_limit(
+            ConcurrencyLimit(name="limit", queue="..", max_concurrent=1, on_saturated="queue")
+        )
+        for place in ((), ("queues",), ("policies",)):
+            await screen.go(*place)
+            await screen.page.wait_for_function(
+                "() => document.querySelector('main').dataset.looks > 1"
+            )
+            assert await screen.page.get_by_role("alert").count() == 0, place
+        await screen.go("queues", "..")
+        await screen.see("a browser cannot ask for something named")
+        screen.assert_clean()
+        await screen.page.goto("about:blank")

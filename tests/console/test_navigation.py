@@ -152,9 +152,10 @@ async def test_on_a_narrow_screen_the_places_are_behind_a_button(screen: Screen)
 async def test_a_server_that_is_away_is_told_and_comes_back(screen: Screen) -> None:
     page = screen.page
     await screen.go("queues")
-    await screen.still()
     await page.route("**/api/v1/queues?*", lambda route: route.abort())
     await page.keyboard.press("r")
+    await page.get_by_role("button", name="no answer").wait_for()
+    await screen.still()
     await screen.see("the API does not answer")
     # What was there is still there.
     assert await screen.row("thumbnails").count() == 1

@@ -1,6 +1,6 @@
 // Is anything wrong, and where.
 
-import { brief, count, duration, h, href, link, now, percent, plural, queueName, section, table, together } from "../kit.js";
+import { brief, count, duration, h, href, isAskable, link, now, percent, plural, queueName, section, table, together } from "../kit.js";
 import { heldSection, history, HOUR_MS, mix, trafficSection } from "../flow.js";
 import { byPressure, drainText, DRAINS, OLDEST, RATES, trend, waiting, workersOf } from "../pressure.js";
 
@@ -20,7 +20,7 @@ export async function load(asked) {
 	const busy = found.queues.items.filter((queue) => queue.unfinished_jobs > 0);
 	found.busy = byPressure(busy);
 	first({ ...known, ...found });
-	const fullest = busy.sort((a, b) => b.unfinished_jobs - a.unfinished_jobs).slice(0, TOP);
+	const fullest = busy.filter(({ queue }) => isAskable(queue)).sort((a, b) => b.unfinished_jobs - a.unfinished_jobs).slice(0, TOP);
 	const [{ items }, ...blocked] = await Promise.all([all("queues"), ...fullest.map(({ queue }) => get(["queues", queue, "blocked"]))]);
 	return { ...found, blocked, ages: new Map(items.map((each) => [each.queue, each.oldest_available_ms])) };
 }
