@@ -87,10 +87,11 @@ async function send(method, path, { query, body, key, signal, accept } = {}) {
 }
 
 // A browser takes these for steps in a path, encoded or not.
-export const isAskable = (name) => name !== "." && name !== "..";
+const STEPS = [".", ".."];
+export const askable = ({ queue }) => !STEPS.includes(queue);
 
 function address(path, query) {
-	if (!path.every(isAskable)) {
+	if (path.some((name) => STEPS.includes(name))) {
 		throw new ApiError(0, "a browser cannot ask for something named . or ..");
 	}
 	const url = new URL(path.map(encodeURIComponent).join("/"), BASE);

@@ -47,10 +47,7 @@ export class Live {
 	wake() {
 		const wanted = this.begun && !this.paused && document.visibilityState === "visible";
 		if (wanted === this.running) return;
-		if (!wanted) {
-			this.stop();
-			return;
-		}
+		if (!wanted) return this.stop();
 		this.running = true;
 		this.schedule(this.tookMs ? 0 : POLL_MS);
 		if (this.events) this.listen();

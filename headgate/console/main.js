@@ -91,7 +91,7 @@ async function load() {
 		if (signal.aborted) return;
 		Object.assign(mine, { stale: false, looks: mine.looks + whole || 1 }, what);
 		if (!what.error) remember(hash, what.data);
-		if (whole) live.looked({ failed: what.error && !isRefused(what.error), moves: mine.view.moves?.(mine.data), tookMs: performance.now() - begun });
+		if (whole) live.looked({ failed: what.error && (what.error.status || 500) >= 500, moves: mine.view.moves?.(mine.data), tookMs: performance.now() - begun });
 		draw();
 		settle();
 	};
@@ -106,9 +106,6 @@ async function load() {
 		show({ error });
 	}
 }
-
-// The API answers, and will say the same again.
-const isRefused = ({ status }) => status >= 400 && status < 500;
 
 // The newest answers, so that going back shows at once what was there.
 function remember(hash, data) {
@@ -216,7 +213,7 @@ const bar = () => h(
 const tool = (label, d, onclick) => h("button.tool", { title: label, "aria-label": label, onclick }, icon(d));
 
 function liveSwitch() {
-	const failing = live.failures > 0 && !live.paused;
+	const failing = live.failures > 0;
 	const text = live.paused ? "paused" : failing ? "no answer" : live.streaming ? "live" : "polling";
 	return h(
 		"button",

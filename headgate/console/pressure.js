@@ -1,6 +1,6 @@
 // How hard work presses on a queue, in numbers and in words.
 
-import { bad, count, duration, none, rate, warned } from "./kit.js";
+import { bad, count, duration, link, none, rate, warned } from "./kit.js";
 
 export const waiting = (queue) => queue.by_state.available ?? 0;
 
@@ -8,16 +8,14 @@ export const waiting = (queue) => queue.by_state.available ?? 0;
 export function trend(queue) {
 	if (queue.unfinished_jobs === 0) return "empty";
 	if (queue.time_to_drain_ms !== null) return "draining";
-	if (queue.arrival_rate > queue.drain_rate) return "growing";
-	return queue.drain_rate === 0 ? "still" : "growing";
+	return queue.arrival_rate || queue.drain_rate ? "growing" : "still";
 }
 
 export function drainText(queue) {
 	const found = trend(queue);
-	if (found === "empty") return "empty";
-	if (found === "growing") return "growing";
+	if (found === "draining") return duration(queue.time_to_drain_ms);
 	if (found === "still") return queue.paused ? "paused" : "standing still";
-	return duration(queue.time_to_drain_ms);
+	return found;
 }
 
 const RANK = { growing: 2, still: 1 };
@@ -32,6 +30,7 @@ export function byPressure(queues) {
 			b.unfinished_jobs - a.unfinished_jobs,
 	);
 }
+export const jobsIn = (say) => (title, state, kind = "number") => [title, kind, ({ queue, by_state: states }) => link(["jobs"], { queue, state }, say(states[state] ?? 0))];
 export const RATES = [
 	["In", "number", (queue) => rate(queue.arrival_rate)],
 	["Out", "number", (queue) => rate(queue.drain_rate)],

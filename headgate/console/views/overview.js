@@ -1,8 +1,8 @@
 // Is anything wrong, and where.
 
-import { brief, count, duration, h, href, isAskable, link, now, percent, plural, queueName, section, table, together } from "../kit.js";
+import { askable, brief, count, duration, h, href, link, now, percent, plural, queueName, section, table, together } from "../kit.js";
 import { heldSection, history, HOUR_MS, mix, trafficSection } from "../flow.js";
-import { byPressure, drainText, DRAINS, OLDEST, RATES, trend, waiting, workersOf } from "../pressure.js";
+import { byPressure, drainText, DRAINS, jobsIn, OLDEST, RATES, trend, waiting, workersOf } from "../pressure.js";
 
 const TOP = 8;
 
@@ -20,7 +20,7 @@ export async function load(asked) {
 	const busy = found.queues.items.filter((queue) => queue.unfinished_jobs > 0);
 	found.busy = byPressure(busy);
 	first({ ...known, ...found });
-	const fullest = busy.filter(({ queue }) => isAskable(queue)).sort((a, b) => b.unfinished_jobs - a.unfinished_jobs).slice(0, TOP);
+	const fullest = busy.filter(askable).sort((a, b) => b.unfinished_jobs - a.unfinished_jobs).slice(0, TOP);
 	const [{ items }, ...blocked] = await Promise.all([all("queues"), ...fullest.map(({ queue }) => get(["queues", queue, "blocked"]))]);
 	return { ...found, blocked, ages: new Map(items.map((each) => [each.queue, each.oldest_available_ms])) };
 }
@@ -99,7 +99,7 @@ function figures(data) {
 	);
 }
 
-const jobs = (title, state) => [title, "number", ({ queue, by_state: states }) => link(["jobs"], { queue, state }, count(states[state] ?? 0))];
+const jobs = jobsIn(count);
 
 const pressure = (queues, cluster) => table(
 	"Queues under pressure",

@@ -128,8 +128,7 @@ async function edit(known) {
 	try {
 		payload = await payloadOf(known);
 	} catch (error) {
-		notify(error.message);
-		return;
+		return notify(error.message);
 	}
 	const schedule = { spec: "*/5 * * * *", kind: "", queue: "default", partition_key: "", rate_class: "", priority: 0, max_attempts: 25, backfill_limit: 0, on_missed: "skip", retention_ms: 0, paused: false, ...known };
 	const given = (field, props) => [field, { value: schedule[field], ...props }];

@@ -1,7 +1,7 @@
 // What the gate obeys: rate classes and concurrency limits.
 
 import {
-	asking, brief, buttons, check, choice, count, counts, duration, h, isAskable, level, link, name, none, number, offsetPager, pair, percent,
+	askable, asking, brief, buttons, check, choice, count, counts, duration, h, level, link, name, none, number, offsetPager, pair, percent,
 	queueName, section, table, tagged, text, together,
 } from "../kit.js";
 
@@ -12,8 +12,7 @@ export async function load({ first, get, known, page }) {
 	const found = await together({ classes: page(["rate-classes"]), limits: page(["concurrency-limits"], { cursor: undefined }) });
 	first({ ...known, ...found });
 	const ask = async ({ queue }) => [queue, await together({ blocked: get(["queues", queue, "blocked"]), jobs: get(["jobs", "counts"], { queue }) })];
-	const askable = found.limits.items.filter(({ queue }) => isAskable(queue));
-	return { ...found, seen: new Map(await Promise.all(askable.map(ask))) };
+	return { ...found, seen: new Map(await Promise.all(found.limits.items.filter(askable).map(ask))) };
 }
 
 const setting = (label, kind, known, title, extra) =>

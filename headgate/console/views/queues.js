@@ -1,10 +1,10 @@
 // The queues: what comes in, what goes out, how long that takes.
 
 import {
-	brief, buttons, count, filled, link, none, now, offsetPager, pausing, queueName, sparkline, table, tagged, together,
+	brief, buttons, count, filled, none, now, offsetPager, pausing, queueName, sparkline, table, tagged, together,
 } from "../kit.js";
 import { mix } from "../flow.js";
-import { DRAINS, OLDEST, RATES, workersOf } from "../pressure.js";
+import { DRAINS, jobsIn, OLDEST, RATES, workersOf } from "../pressure.js";
 
 const SPAN_MS = 2 * 3_600_000;
 const STEP_MS = 300_000;
@@ -17,9 +17,7 @@ export async function load({ first, get, known, page }) {
 	const { items } = found.queues;
 	const [since, until] = [now() - SPAN_MS, now() - STEP_MS];
 	if (found.until > until - FRESH_MS && items.every(({ queue }) => found.lines.has(queue))) return found;
-	const traffic = async ({ queue }) => filled(await get(["queues", queue, "history"], { since_ms: since, bucket_ms: STEP_MS }), since, until, STEP_MS);
-	// A line is no reason to call the list wrong.
-	const line = async (each) => [each.queue, await traffic(each).catch(() => found.lines?.get(each.queue))];
+	const line = async ({ queue }) => [queue, await get(["queues", queue, "history"], { since_ms: since, bucket_ms: STEP_MS }).then((buckets) => filled(buckets, since, until, STEP_MS), () => {})];
 	return { ...found, until, lines: new Map(await Promise.all(items.map(line))) };
 }
 
@@ -27,7 +25,7 @@ export const pauseButton = (queue, small = true) =>
 	pausing(queue, ["queues", queue.queue], "1 queue", queue.queue, { small, starts: "Its jobs are handed out again.", stops: "Jobs still come in, and what runs goes on." });
 
 export function draw({ cluster, lines, queues }) {
-	const jobs = (title, state, kind = "number") => [title, kind, ({ queue, by_state: states }) => link(["jobs"], { queue, state }, brief(states[state] ?? 0))];
+	const jobs = jobsIn(brief);
 	return [
 		table(
 			"Queues",
