@@ -7,8 +7,9 @@ import pytest
 from sqlalchemy import Executable
 
 from headgate.model.job import JobFilter
+from headgate.queries.job_pages import WINDOW
 from headgate.queries.jobs import one_job, probe
-from headgate.store.database import Row
+from headgate.store.database import READ_SETTINGS, Row
 from headgate.store.search import search_jobs
 from headgate.store.store import Store
 from tests.store.plans import MODES, Node, PlanMode, pages_read, plan_of, scans_of
@@ -104,6 +105,28 @@ async def test_a_plan_without_statistics_does_not_walk_the_table(
     for name, (where, _) in PAGES.items():
         found = scans(await page_plan(store, observer, where, mode))
         assert "Seq Scan" not in found, (name, found)
+
+
+@pytest.mark.parametrize("statistics", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_fingerprint_is_found_by_its_hash(
+    store: Store, observer: Observer, mode: PlanMode, *, statistics: bool
+) -> None:
+    await observer.execute(_FILL)
+    if statistics:
+        await observer.execute("VACUUM ANALYZE headgate_job, headgate_job_tag")
+    for name, value in READ_SETTINGS.items():
+        await observer.execute("SELECT set_config($1, $2, false)", name, value)
+    for where in (
+        JobFilter(fingerprint="f7"),
+        JobFilter(fingerprint="f6", state="archived"),
+        JobFilter(fingerprint="nobody's"),
+    ):
+        plans = await page_plan(store, observer, where, mode)
+        assert any("headgate_job_fingerprint" in scan for scan in scans(plans)), scans(plans)
+        assert not {"Seq Scan", "Bitmap Heap Scan"} & scans(plans)
+        # Without a state, a window of all jobs is looked at for completed ones.
+        assert sum(map(pages_read, plans)) < (12 * PAGE if where.state else WINDOW)
 
 
 async def test_single_jobs_are_point_reads(store: Store, observer: Observer) -> None:
