@@ -100,9 +100,12 @@ async def _run(running: Development, rest: RestClient) -> None:
     await enqueueing
     seconds = time.monotonic() - started
     print(f"\nDone in {seconds:.1f} s, {len(sources) / seconds:,.0f} files per second.\n")
-    _print_packages(await running.store.database.fetch(LARGEST_PACKAGES))
-    _print_failures(await asyncio.to_thread(_archived, watching))
-    _print_suggestions(rest.base)
+    packages = await running.store.database.fetch(LARGEST_PACKAGES)
+    _print_packages(packages)
+    archived = await asyncio.to_thread(_archived, watching)
+    _print_failures(archived)
+    largest = next(row["package"] for row in packages if row["package"].isidentifier())
+    _print_suggestions(rest.base, largest, "archived" if archived else "completed")
 
 
 def _enqueue(rest: RestClient, sources: Sequence[SourceFile]) -> None:
@@ -138,14 +141,16 @@ def _print_packages(rows: Sequence[Any]) -> None:
         "  longest function"
     )
     for row in rows:
+        longest = f"{row['longest_function']} ({row['longest_lines']:,} lines)"
         print(
             f"{row['package']:<14} {row['files']:>6,} {row['lines']:>9,} {row['functions']:>9,}"
-            f" {row['classes']:>8,}  {row['longest_function']} ({row['longest_lines']:,} lines)"
+            f" {row['classes']:>8,}  {longest if row['longest_function'] else '-'}"
         )
 
 
 def _print_failures(jobs: Sequence[dict[str, Any]]) -> None:
     if not jobs:
+        print("\nAll of them are Python: none failed.")
         return
     print(f"\n{len(jobs)} files are not Python; after three attempts each is archived:")
     for job in jobs[:5]:
@@ -154,12 +159,12 @@ def _print_failures(jobs: Sequence[dict[str, Any]]) -> None:
         print("  ...")
 
 
-def _print_suggestions(base: str) -> None:
+def _print_suggestions(base: str, package: str, state: str) -> None:
     print(
         f"""
 Look around in the console, or with the API:
-  curl '{base}/jobs?state=archived&limit=3'
-  curl '{base}/jobs?q=kind:{KIND}+partition:test&limit=3'
+  curl '{base}/jobs?state={state}&limit=3'
+  curl '{base}/jobs?q=kind:{KIND}+partition:{package}&limit=3'
   curl '{base}/readyz'
 Enqueue a job of your own:
   curl -X POST {base}/jobs -H 'Content-Type: application/json' -H 'Idempotency-Key: first' \\
