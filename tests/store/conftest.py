@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import asyncpg
 import pytest
 
-from headgate.store import gate
+from headgate.store import gate, search
 from headgate.store.settings import StoreSettings
 from headgate.store.store import Store
 from tests.store.rows import Observer
@@ -18,6 +18,12 @@ OpenStore: TypeAlias = Callable[..., Store]
 def _from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rotations begin with the first partition, so that a test can tell whose turn it is."""
     monkeypatch.setattr(gate, "random", lambda: 1.0)
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search ends by what it has looked at, not by how long a busy machine took for it."""
+    monkeypatch.setattr(search, "_SEARCH_SECONDS", 60.0)
 
 
 @pytest.fixture
