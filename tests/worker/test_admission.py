@@ -143,7 +143,7 @@ async def test_polling_alone_finds_every_job(headgate_database: str) -> None:
     async def works(ctx, payload: str) -> None:  # type: ignore[no-untyped-def]  # by its name
         done.append(payload.encode() + ctx.headers["h"].encode())
 
-    settings = StoreSettings(dsn=headgate_database, pooler=True)
+    settings = StoreSettings(dsn=headgate_database, pooler=True, connect_timeout_ms=30_000)
     async with await Store.open(settings) as store:
         assert not store.listener.enabled
         worker = Worker(app, store, WorkerConfig(**QUICK))

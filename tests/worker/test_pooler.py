@@ -36,7 +36,9 @@ async def test_bc_73_every_part_of_a_job_works_behind_a_pooler(
     pooler = Pooler(headgate_database, sessions=4)
     async with listening(pooler) as port:
         dsn = through(headgate_database, port)
-        async with Store(StoreSettings(dsn=dsn, pooler=True, pool_size=4)) as store:
+        # A busy machine is no outage.
+        settings = StoreSettings(dsn=dsn, pooler=True, pool_size=4, connect_timeout_ms=30_000)
+        async with Store(settings) as store:
             app.bind(store)
             worker = Worker(app, store, WorkerConfig(**{**QUICK, "duties": True}))
             running = asyncio.create_task(worker.run())
