@@ -122,18 +122,19 @@ async def test_the_overview_is_there_before_what_takes_long_to_tell(screen: Scre
     page = screen.page
     await show(screen, WIDE, "light")
     table = page.get_by_role("table", name="Queues under pressure")
+    # Which queues are there depends on what others have done to this server.
+    age = table.locator("tbody tr").first.locator("td").nth(5)
     held = page.get_by_role("region", name="Held at the gate")
     oldest = page.locator(".figure", has_text="Oldest waiting").locator("strong")
     async with slow(page, "queues?*", "queues/*/blocked"):
         await screen.go()
         await held.get_by_text("Asking…").wait_for()
         assert await oldest.inner_text() == "…"
-        await table.get_by_role("link", name="mail").wait_for()
-        assert await screen.row("mail").locator("td").nth(5).inner_text() == "…"
+        assert await age.inner_text() == "…"
         place = await table.bounding_box()
     await held.get_by_text("queue paused").wait_for()
     assert "…" not in await oldest.inner_text()
-    assert "…" not in await screen.row("mail").locator("td").nth(5).inner_text()
+    assert "…" not in await age.inner_text()
     assert await table.bounding_box() == place
     # What was known stays until there is something new.
     async with slow(page, "queues?*", "queues/*/blocked"):
