@@ -131,6 +131,7 @@ async def test_the_overview_is_there_before_what_takes_long_to_tell(screen: Scre
         await held.get_by_text("Asking…").wait_for()
         assert await oldest.inner_text() == "…"
         assert await age.inner_text() == "…"
+        assert await table.locator("tbody tr").first.get_by_role("link").count() > 1
         place = await table.bounding_box()
     await held.get_by_text("queue paused").wait_for()
     assert "…" not in await oldest.inner_text()
